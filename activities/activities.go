@@ -1,0 +1,127 @@
+// Package activities holds every side effect of convoy, one method each: read what it acts on from the hub,
+// call one domain package, write the outcome to the status, return little. It decides nothing about order
+// or retries; the workflows do, and they call it. No result, error or heartbeat holds a credential, a
+// manifest or text of the far side.
+package activities
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/render"
+	"kumodo.io/convoy/internal/source"
+	"kumodo.io/convoy/internal/status"
+)
+
+// Activities are the side effects, with what they need. Register the value with a worker.
+type Activities struct {
+	Deps
+	hubID func(context.Context) (string, error)
+}
+
+// Deps are what the activities call.
+type Deps struct {
+	// Hub reads and writes the hub without a cache: an activity acts on what is there now.
+	Hub      client.Client
+	Clusters *connect.Pool
+	Sources  *source.Sources
+	Renders  *render.Store
+	Ledger   *apply.Ledger
+	Status   *status.Writer
+	// ResyncPeriod bounds how often a Cluster's lastProbeTime moves.
+	ResyncPeriod time.Duration
+}
+
+// New returns the activities.
+func New(d Deps) *Activities {
+	return &Activities{Deps: d, hubID: hubID(d.Hub)}
+}
+
+// hubID reads once, and then remembers, the UID of the hub's kube-system namespace.
+func hubID(hub client.Reader) func(context.Context) (string, error) {
+	var (
+		mu sync.Mutex
+		id string
+	)
+	return func(ctx context.Context) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if id != "" {
+			return id, nil
+		}
+		var ns corev1.Namespace
+		if err := hub.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &ns); err != nil {
+			return "", fmt.Errorf("read the identity of the hub: %w", err)
+		}
+		id = string(ns.UID)
+		return id, nil
+	}
+}
+
+func (a *Activities) owner(ctx context.Context, k delivery.Key) (delivery.Owner, error) {
+	id, err := a.hubID(ctx)
+	return delivery.Owner{HubID: id, Namespace: k.Namespace, Name: k.Name}, err
+}
+
+// release reads the Release that a key names. Life is Gone when it does not exist or lives another life.
+func (a *Activities) release(ctx context.Context, k delivery.Key) (*v1alpha1.Release, Life, error) {
+	var r v1alpha1.Release
+	life, err := a.read(ctx, k, &r)
+	return &r, life, err
+}
+
+func (a *Activities) cluster(ctx context.Context, k delivery.Key) (*v1alpha1.Cluster, Life, error) {
+	var c v1alpha1.Cluster
+	life, err := a.read(ctx, k, &c)
+	return &c, life, err
+}
+
+func (a *Activities) read(ctx context.Context, k delivery.Key, o client.Object) (Life, error) {
+	err := a.Hub.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Name}, o)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("read %T %s: %w", o, k, err)
+	case err != nil || string(o.GetUID()) != k.UID:
+		return Gone, nil
+	case !o.GetDeletionTimestamp().IsZero():
+		return Deleting, nil
+	}
+	return Alive, nil
+}
+
+// clusterOf reads the Cluster that a Release references; nil when it does not exist.
+func (a *Activities) clusterOf(ctx context.Context, r *v1alpha1.Release) (*v1alpha1.Cluster, error) {
+	return a.clusterNamed(ctx, r.Namespace, r.Spec.ClusterRef.Name)
+}
+
+func (a *Activities) clusterNamed(ctx context.Context, namespace, name string) (*v1alpha1.Cluster, error) {
+	var c v1alpha1.Cluster
+	err := a.Hub.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &c)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+	}
+	if err != nil {
+		return nil, nil //nolint:nilnil // nil is the documented answer for a Cluster that does not exist
+	}
+	return &c, nil
+}
+
+// target connects to a Cluster.
+func (a *Activities) target(ctx context.Context, c *v1alpha1.Cluster) (apply.Target, error) {
+	conn, err := a.Clusters.Client(ctx, c)
+	if err != nil {
+		return apply.Target{}, err
+	}
+	return apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}, nil
+}

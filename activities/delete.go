@@ -1,0 +1,193 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/status"
+)
+
+// DeleteRelease removes the objects of a Release from every Cluster that has some, by the deletion policy, and
+// then lets the Release go. It does not ask whether a Cluster is reachable; it tries. While something is left
+// it fails, saying what, and is retried.
+func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectResult, error) {
+	beat := startHeartbeat(ctx)
+	defer beat.stopped()
+	r, life, err := a.release(ctx, in.Key)
+	if err != nil || life != Deleting {
+		return ObjectResult{Life: life}, err
+	}
+	records, err := a.Ledger.Load(ctx, r)
+	if err != nil {
+		return ObjectResult{}, err
+	}
+	if len(records) == 0 && !delivery.NothingApplied(r, false) {
+		rebuilt, err := a.rebuild(ctx, r)
+		if err != nil {
+			return ObjectResult{}, err
+		}
+		records = append(records, rebuilt...)
+	}
+	for _, rec := range records {
+		if err := a.clear(ctx, r, rec, beat); err != nil {
+			return ObjectResult{}, err
+		}
+	}
+	if err := a.Renders.Collect(ctx, r, nil); err != nil {
+		return ObjectResult{}, err
+	}
+	return ObjectResult{Life: Gone}, a.removeFinalizer(ctx, r, v1alpha1.ReleaseFinalizer)
+}
+
+// rebuild finds the objects of a Release whose inventory is lost by their marks on the Cluster, and records them.
+func (a *Activities) rebuild(ctx context.Context, r *v1alpha1.Release) ([]*apply.Record, error) {
+	owner, err := a.owner(ctx, delivery.Key{Namespace: r.Namespace, Name: r.Name})
+	if err != nil {
+		return nil, err
+	}
+	c, target, err := a.targetNamed(ctx, r, r.Spec.ClusterRef.Name)
+	if err != nil {
+		return nil, a.unreachable(ctx, r, nil, r.Spec.ClusterRef.Name, err)
+	}
+	found, err := apply.Rebuild(ctx, target, owner)
+	if err != nil {
+		return nil, a.unreachable(ctx, r, nil, c.Name, err)
+	}
+	if len(found.Unseen) > 0 {
+		return nil, a.waiting(ctx, r, v1alpha1.ReasonPruning,
+			fmt.Sprintf("the inventory is lost, and Cluster %q does not show all its objects: %d kinds did not answer", c.Name, len(found.Unseen)))
+	}
+	rec := apply.NewRecord(r, c)
+	return []*apply.Record{rec}, a.Ledger.Announce(ctx, rec, found.Entries)
+}
+
+func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name string) (*v1alpha1.Cluster, apply.Target, error) {
+	c, err := a.clusterNamed(ctx, r.Namespace, name)
+	if err != nil {
+		return nil, apply.Target{}, err
+	}
+	if c == nil {
+		return nil, apply.Target{}, failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster does not exist")
+	}
+	t, err := a.target(ctx, c)
+	return c, t, err
+}
+
+// clear removes what one record lists. A nil error means that nothing is left to do for it.
+func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.Record, beat *heartbeat) error {
+	if rec.Len() == 0 {
+		return a.Ledger.Remove(ctx, rec)
+	}
+	owner, err := a.owner(ctx, delivery.Key{Namespace: r.Namespace, Name: r.Name})
+	if err != nil {
+		return err
+	}
+	c, target, err := a.targetNamed(ctx, r, rec.ClusterName())
+	if err == nil && string(c.UID) != rec.ClusterUID() {
+		err = failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster was registered anew; it may be another one")
+	}
+	if err != nil {
+		return a.unreachable(ctx, r, rec, rec.ClusterName(), err)
+	}
+	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
+		return apply.Delete(ctx, target, a.Ledger, apply.DeleteRequest{
+			Owner: owner, KeepWorkloads: r.Spec.DeletionPolicy.KeepWorkloads, Record: rec, Progress: beat.progress,
+		})
+	})
+	if err != nil {
+		return a.unreachable(ctx, r, rec, rec.ClusterName(), err)
+	}
+	if removal.Done() {
+		return nil
+	}
+	return a.waiting(ctx, r, v1alpha1.ReasonPruning, fmt.Sprintf("Cluster %q: %s", rec.ClusterName(), unfinished(removal)))
+}
+
+// waiting writes what a deletion waits for, and returns the failure that is retried.
+func (a *Activities) waiting(ctx context.Context, r *v1alpha1.Release, reason, message string) error {
+	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, reason, cut(message)) })
+	if err != nil {
+		return err
+	}
+	return failure.Transient(reason, nil, "%s", message)
+}
+
+// unreachable decides what becomes of objects on a Cluster that convoy cannot work with: wait, or give up after
+// the timeout of the policy. Errors that are no unreachability are waited for in any case.
+func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *apply.Record, cluster string, err error) error {
+	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
+		return err
+	}
+	f, known := failure.As(err)
+	if !known {
+		f = connect.Classify(err)
+	}
+	lost := f.Reason == v1alpha1.ReasonClusterUnreachable || connect.Unreachable(err)
+	message := fmt.Sprintf("Cluster %q: %s", cluster, f.Message)
+	policy := r.Spec.DeletionPolicy
+	if !lost || policy.BlockOnClusterUnreachable == nil || *policy.BlockOnClusterUnreachable {
+		return a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable, message)
+	}
+	left := time.Until(r.DeletionTimestamp.Add(policy.Timeout.Duration))
+	if left <= 0 {
+		return a.abandon(ctx, r, rec, cluster, f.Message)
+	}
+	err = a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable,
+		fmt.Sprintf("%s; convoy gives up %s after the deletion, by deletionPolicy.timeout", message, policy.Timeout.Duration))
+	if again, ok := failure.As(err); ok {
+		again.RetryAfter = min(left, delivery.ReleaseBackoff.Delay(int(activity.GetInfo(ctx).Attempt)))
+	}
+	return err
+}
+
+// abandon gives up what may be left on a Cluster: a record of it stays on the hub, after the Release.
+func (a *Activities) abandon(ctx context.Context, r *v1alpha1.Release, rec *apply.Record, cluster, why string) error {
+	objects, id := "unknown: the inventory was lost\n", "unknown"
+	if rec != nil {
+		objects, id = listed(rec.Entries()), rec.ClusterUID()
+	}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Namespace, Name: "left-behind-" + string(r.UID) + "-" + id,
+			Labels: map[string]string{v1alpha1.LabelReleaseUID: string(r.UID)},
+		},
+		Data: map[string]string{"release": r.Namespace + "/" + r.Name, "cluster": cluster, "reason": why, "objects": objects},
+	}
+	if err := a.Hub.Create(ctx, cm); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("record what is left behind: %w", err)
+	}
+	a.Status.Event(r, true, "LeftBehind", fmt.Sprintf("objects may be left on Cluster %q; ConfigMap %s lists them", cluster, cm.Name))
+	if rec == nil {
+		return nil
+	}
+	return a.Ledger.Abandon(ctx, rec)
+}
+
+// maxListed bounds the list of a record of what is left behind, so that it fits into a ConfigMap.
+const maxListed = 900_000
+
+// listed is one line per object, as many as fit.
+func listed(entries []v1alpha1.InventoryEntry) string {
+	var b strings.Builder
+	for i, e := range entries {
+		if b.Len() > maxListed {
+			fmt.Fprintf(&b, "and %d more\n", len(entries)-i)
+			break
+		}
+		b.WriteString(apply.RefOf(e).String() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,86 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+)
+
+// maxMessage bounds what a failure may say, in bytes.
+const maxMessage = 2048
+
+// ReasonInternal is the type of a failure that has no class of its own.
+const ReasonInternal = "Internal"
+
+// Translate makes of any error of an activity what Temporal may keep: a class, a message built from names,
+// and when to try again. Causes are dropped, because Temporal stores them. It is the only place that does so.
+func Translate(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, activity.ErrResultPending) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // cancelled or out of time: the SDK tells them apart
+	}
+	f := classify(ctx, err)
+	return temporal.NewApplicationErrorWithOptions(cut(f.Message), f.Reason, temporal.ApplicationErrorOptions{
+		NonRetryable:   f.Terminal,
+		NextRetryDelay: jitter(delay(ctx, f)),
+		Category:       temporal.ApplicationErrorCategoryBenign,
+	})
+}
+
+// classify is the failure in an error, or a bare class when it has none.
+func classify(ctx context.Context, err error) *failure.Error {
+	if f, ok := failure.As(err); ok {
+		return f
+	}
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
+		return failure.Transient(ReasonInternal, err, "the hub answered %s: %s", activity.GetInfo(ctx).ActivityType.Name, s.Status().Reason)
+	}
+	return failure.Transient(ReasonInternal, err, "%s failed inside convoy (%s)", activity.GetInfo(ctx).ActivityType.Name, typesOf(err))
+}
+
+// typesOf names the Go types along an error's chain, which are safe to show where texts are not.
+func typesOf(err error) string {
+	innermost := err
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(next) {
+		innermost = next
+	}
+	return fmt.Sprintf("%T", innermost)
+}
+
+// delay until the next attempt: what the failure asks for, or else the policy's own backoff.
+func delay(ctx context.Context, f *failure.Error) time.Duration {
+	policy := activity.GetInfo(ctx).RetryPolicy
+	if f.RetryAfter > 0 || policy == nil {
+		return f.RetryAfter
+	}
+	b := delivery.Backoff{Base: policy.InitialInterval, Cap: policy.MaximumInterval}
+	return b.Delay(int(activity.GetInfo(ctx).Attempt))
+}
+
+// jitter spreads retries that failed together; the server's own backoff has none.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // a spread needs no secrecy
+}
+
+func cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	s = s[:maxMessage]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}

@@ -1,0 +1,87 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/status"
+)
+
+// FinalizeCluster does what the deletion policy of a Cluster asks for, and removes the finalizer once nothing
+// is left to wait for. While Releases are left it fails, naming them, and is retried.
+func (a *Activities) FinalizeCluster(ctx context.Context, in ObjectInput) (ObjectResult, error) {
+	c, life, err := a.cluster(ctx, in.Key)
+	if err != nil || life != Deleting {
+		return ObjectResult{Life: life}, err
+	}
+	waiting, err := a.releasesToAwait(ctx, c)
+	if err != nil {
+		return ObjectResult{}, err
+	}
+	if len(waiting) > 0 {
+		if err := a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.ClusterDeleting(c, waiting) }); err != nil {
+			return ObjectResult{}, err
+		}
+		f := failure.Transient(v1alpha1.ReasonWaitingForReleases, nil, "waiting for %d Releases to be deleted", len(waiting))
+		f.RetryAfter = time.Second
+		return ObjectResult{}, f
+	}
+	a.Clusters.Evict(types.UID(in.Key.UID))
+	return ObjectResult{Life: Gone}, a.removeFinalizer(ctx, c, v1alpha1.ClusterFinalizer)
+}
+
+// releasesToAwait names the Releases that a deletion of c waits for, after deleting those that it is to delete.
+func (a *Activities) releasesToAwait(ctx context.Context, c *v1alpha1.Cluster) ([]string, error) {
+	var all v1alpha1.ReleaseList
+	if err := a.Hub.List(ctx, &all, client.InNamespace(c.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the Releases of Cluster %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	var ns corev1.Namespace
+	if err := a.Hub.Get(ctx, types.NamespacedName{Name: c.Namespace}, &ns); err != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", c.Namespace, err)
+	}
+	// Everything of a terminating namespace is deleted, at the latest a moment from now.
+	every := c.Spec.DeletionPolicy.PruneReleases || !ns.DeletionTimestamp.IsZero()
+	var waiting []string
+	for i := range all.Items {
+		r := &all.Items[i]
+		if r.Spec.ClusterRef.Name != c.Name {
+			continue
+		}
+		deleting := !r.DeletionTimestamp.IsZero()
+		if every || deleting {
+			waiting = append(waiting, r.Name)
+		}
+		if deleting || !c.Spec.DeletionPolicy.PruneReleases {
+			continue
+		}
+		err := a.Hub.Delete(ctx, r, client.Preconditions{UID: &r.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("delete Release %s/%s: %w", r.Namespace, r.Name, err)
+		}
+	}
+	slices.Sort(waiting)
+	return waiting, nil
+}
+
+// removeFinalizer lets the hub delete o. Somebody else may have changed o meanwhile: then it fails and is retried.
+func (a *Activities) removeFinalizer(ctx context.Context, o client.Object, finalizer string) error {
+	before := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a deep copy has the type of its original
+	if !controllerutil.RemoveFinalizer(o, finalizer) {
+		return nil
+	}
+	err := a.Hub.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer of %T %s/%s: %w", o, o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package activities
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+)
+
+// heartbeat tells Temporal that an activity lives, which is also how a cancellation reaches it.
+type heartbeat struct {
+	latest atomic.Pointer[Progress]
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// Progress is what a heartbeat carries, for the people who watch.
+type Progress struct {
+	Step string `json:"step"`
+	Done int    `json:"done"`
+	Of   int    `json:"of"`
+}
+
+// startHeartbeat beats until stopped. Every activity with a heartbeat timeout defers stopped().
+func startHeartbeat(ctx context.Context) *heartbeat {
+	ctx, cancel := context.WithCancel(ctx)
+	h := &heartbeat{stop: cancel, done: make(chan struct{})}
+	go h.run(ctx)
+	return h
+}
+
+func (h *heartbeat) run(ctx context.Context) {
+	defer close(h.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if p := h.latest.Load(); p != nil {
+			activity.RecordHeartbeat(ctx, *p)
+		} else {
+			activity.RecordHeartbeat(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (h *heartbeat) set(p Progress) { h.latest.Store(&p) }
+
+func (h *heartbeat) stopped() {
+	h.stop()
+	<-h.done
+}

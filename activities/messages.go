@@ -1,0 +1,59 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"kumodo.io/convoy/internal/apply"
+)
+
+// shownErrors is how many objects a message names.
+const shownErrors = 3
+
+// objectErrors counts the objects that failed and names the first few.
+func objectErrors(failed []apply.ObjectError, applied int) string {
+	return fmt.Sprintf("%d of %d objects failed: %s", len(failed), applied+len(failed), first(failed))
+}
+
+func first(failed []apply.ObjectError) string {
+	var b strings.Builder
+	for i, e := range failed {
+		if i == shownErrors {
+			fmt.Fprintf(&b, "; and %d more", len(failed)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(e.String())
+	}
+	return b.String()
+}
+
+// unfinished says what a removal still has to do, the gravest first.
+func unfinished(r apply.Removal) string {
+	switch {
+	case len(r.Failed) > 0:
+		return fmt.Sprintf("%d objects cannot be deleted: %s", len(r.Failed), first(r.Failed))
+	case len(r.Survivors) > 0:
+		return fmt.Sprintf("%d objects hold something that is not convoy's: %s", len(r.Survivors), first(r.Survivors))
+	}
+	return fmt.Sprintf("%d objects are not gone yet: %s", len(r.Waiting), first(r.Waiting))
+}
+
+// removalPatience is how long one attempt waits for deleted objects to go before it says so and is retried.
+const removalPatience = 15 * time.Second
+
+// bounded runs a removal for removalPatience; what is not gone by then is in its result, and no error.
+func bounded(ctx context.Context, do func(context.Context) (apply.Removal, error)) (apply.Removal, error) {
+	limited, cancel := context.WithTimeout(ctx, removalPatience)
+	defer cancel()
+	out, err := do(limited)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !out.Done() {
+		return out, nil
+	}
+	return out, err
+}

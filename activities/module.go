@@ -1,0 +1,16 @@
+package activities
+
+import (
+	"go.uber.org/fx"
+
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/render"
+	"kumodo.io/convoy/internal/source"
+	"kumodo.io/convoy/internal/status"
+)
+
+// Module provides the Activities and what they call.
+var Module = fx.Module("activities",
+	fx.Provide(New, connect.NewPool, source.New, render.NewStore, apply.NewLedger, status.NewWriter),
+)

@@ -1,0 +1,189 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/status"
+)
+
+// step is what a step of a rollout acts on, read from the hub: the input of a workflow is a hint only.
+type step struct {
+	release *v1alpha1.Release
+	cluster *v1alpha1.Cluster
+	owner   delivery.Owner
+	target  apply.Target
+	record  *apply.Record
+}
+
+// begin reads what a step acts on. It returns nil when the hub asks for something else by now.
+func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step, error) {
+	r, life, err := a.release(ctx, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if life != Alive || !current(r, in) {
+		return nil, nil //nolint:nilnil // nil is the documented answer for a superseded step
+	}
+	s := &step{release: r}
+	if s.cluster, err = a.clusterOf(ctx, r); err != nil {
+		return nil, err
+	}
+	if s.cluster == nil || string(s.cluster.UID) != r.Status.Rollout.Cluster {
+		return nil, nil //nolint:nilnil // as above: another Cluster calls for another rollout
+	}
+	if s.owner, err = a.owner(ctx, in.Key); err != nil {
+		return nil, err
+	}
+	if s.record, err = a.record(ctx, r, s.cluster); err != nil {
+		return nil, err
+	}
+	if s.target, err = a.target(ctx, s.cluster); err != nil {
+		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+	}
+	return s, nil
+}
+
+// current reports whether the hub still asks for this rollout.
+func current(r *v1alpha1.Release, in delivery.RolloutInput) bool {
+	last := r.Status.Rollout
+	return last != nil && last.Number == in.Number && last.Digest == in.Digest && last.Phase == v1alpha1.RolloutRunning &&
+		r.Status.RenderRef != nil && r.Status.RenderRef.Digest == in.Digest && r.Spec.ClusterRef.Name == in.Cluster
+}
+
+// record is what the Release has on this Cluster.
+func (a *Activities) record(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster) (*apply.Record, error) {
+	records, err := a.Ledger.Load(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range records {
+		if rec.ClusterUID() == string(c.UID) {
+			return rec, nil
+		}
+	}
+	return apply.NewRecord(r, c), nil
+}
+
+// retrying writes why a step cannot go on for now, and returns the failure that is retried.
+func (a *Activities) retrying(ctx context.Context, s *step, reason string, err error) error {
+	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
+		return err
+	}
+	f, ok := failure.As(err)
+	if !ok {
+		f = connect.Classify(err)
+	}
+	again := failure.Transient(reason, err, "Cluster %q: %s", s.cluster.Name, f.Message)
+	again.RetryAfter = f.RetryAfter
+	if err := a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.ApplyRetrying(r, again.Reason, again.Message) }); err != nil {
+		return err
+	}
+	return again
+}
+
+// ApplyObjects brings every object of the render to the target, and concludes the rollout when nothing is left to
+// prune or to wait for.
+func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput) (StepResult, error) {
+	beat := startHeartbeat(ctx)
+	defer beat.stopped()
+	s, err := a.begin(ctx, in)
+	if err != nil || s == nil {
+		return StepResult{Superseded: err == nil}, err
+	}
+	objects, err := a.objects(ctx, s)
+	if err != nil {
+		return StepResult{}, err
+	}
+	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
+		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
+		CreateNamespace: s.release.Spec.CreateNamespace, Record: s.record, Progress: beat.progress,
+	})
+	if f, ok := failure.As(err); ok && f.Terminal {
+		return a.failed(ctx, s, StepResult{}, v1alpha1.ConditionApplied, f.Reason, f.Message)
+	}
+	if err != nil {
+		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+	}
+	out := StepResult{Applied: changes.Applied, Prune: changes.ToPrune, Pending: len(changes.Pending)}
+	switch {
+	case changes.Retry():
+		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying,
+			failure.Transient(v1alpha1.ReasonApplyRetrying, nil, "%s", objectErrors(changes.Failed, changes.Applied)))
+	case len(changes.Failed) > 0:
+		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, changes.Failed[0].Reason, objectErrors(changes.Failed, changes.Applied))
+	case out.Prune > 0:
+		return out, nil
+	case out.Pending > 0:
+		waiting := fmt.Sprintf("waiting for the health of %d of %d objects", out.Pending, out.Applied)
+		return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.Applied(r, waiting) })
+	}
+	return a.succeeded(ctx, s, out)
+}
+
+// objects are those of the render that the rollout applies.
+func (a *Activities) objects(ctx context.Context, s *step) ([]*unstructured.Unstructured, error) {
+	return a.Renders.Get(ctx, s.release.Namespace, *s.release.Status.RenderRef)
+}
+
+// PruneObjects removes from the target what the inventory has and the render has not.
+func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResult, error) {
+	beat := startHeartbeat(ctx)
+	defer beat.stopped()
+	s, err := a.begin(ctx, in.Rollout)
+	if err != nil || s == nil {
+		return StepResult{Superseded: err == nil}, err
+	}
+	objects, err := a.objects(ctx, s)
+	if err != nil {
+		return StepResult{}, err
+	}
+	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
+		return apply.Prune(ctx, s.target, a.Ledger, apply.PruneRequest{
+			Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
+			AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
+		})
+	})
+	out := StepResult{Pruned: removal.Removed + len(removal.Left)}
+	if f, ok := failure.As(err); ok && f.Terminal {
+		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, f.Reason, f.Message)
+	}
+	if err != nil {
+		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonPruneFailed, err)
+	}
+	if !removal.Done() {
+		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonPruneFailed,
+			failure.Transient(v1alpha1.ReasonPruneFailed, nil, "%s", unfinished(removal)))
+	}
+	if in.Last {
+		return a.succeeded(ctx, s, out)
+	}
+	return out, nil
+}
+
+// failed concludes a rollout that cannot go on.
+func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condition, reason, message string) (StepResult, error) {
+	out.Phase, out.Reason, out.Message = v1alpha1.RolloutFailed, reason, cut(message)
+	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+		status.RolloutFailed(r, condition, reason, out.Message, s.record.Len())
+	})
+}
+
+// succeeded concludes a rollout that did all it was to do.
+func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
+	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
+	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len()) })
+}
+
+// progress hands a domain package's progress to the heartbeat.
+func (h *heartbeat) progress(p apply.Progress) {
+	h.set(Progress{Step: p.Stage, Done: p.Done, Of: p.Of})
+}

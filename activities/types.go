@@ -1,0 +1,122 @@
+package activities
+
+import (
+	"time"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// The types of this file are kept in workflow histories: they may grow, but no field changes its meaning.
+
+// Life says whether the object that an input names still lives that life.
+type Life string
+
+// The lives of an object.
+const (
+	Alive Life = "Alive"
+	// Deleting: it has a deletion timestamp.
+	Deleting Life = "Deleting"
+	// Gone: it does not exist, or another object has its name.
+	Gone Life = "Gone"
+)
+
+// ProbeInput asks for a probe of a Cluster.
+type ProbeInput struct {
+	Key delivery.Key `json:"key"`
+	// Failures is how many probes in a row failed before.
+	Failures int `json:"failures,omitempty"`
+	// Forced makes a failed probe a result instead of an error, so that it is not retried.
+	Forced bool `json:"forced,omitempty"`
+}
+
+// ProbeResult is the verdict of a probe.
+type ProbeResult struct {
+	Life              Life   `json:"life"`
+	Reachable         bool   `json:"reachable"`
+	Reason            string `json:"reason,omitempty"`
+	Message           string `json:"message,omitempty"`
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// Retry: it failed in a way that waiting may heal.
+	Retry bool `json:"retry,omitempty"`
+}
+
+// ObjectInput names the object of an activity that needs no more.
+type ObjectInput struct {
+	Key delivery.Key `json:"key"`
+}
+
+// ObjectResult says what became of it.
+type ObjectResult struct {
+	Life Life `json:"life"`
+}
+
+// FetchResult is what a source holds.
+type FetchResult struct {
+	Life     Life          `json:"life"`
+	Revision string        `json:"revision,omitempty"`
+	Digest   string        `json:"digest,omitempty"`
+	Cluster  string        `json:"cluster,omitempty"`
+	Interval time.Duration `json:"interval,omitempty"`
+}
+
+// RevisionInput names a Release at a revision of its source.
+type RevisionInput struct {
+	Key      delivery.Key `json:"key"`
+	Revision string       `json:"revision"`
+	Digest   string       `json:"digest"`
+}
+
+// CheckResult is what the gate found when it was open.
+type CheckResult struct {
+	Life Life `json:"life"`
+	// Waited: the gate was closed at first, so the source may be older than the wait.
+	Waited bool `json:"waited,omitempty"`
+	// UpToDate: the last rollout delivered these very inputs.
+	UpToDate bool `json:"upToDate,omitempty"`
+}
+
+// RenderResult is what a render calls for.
+type RenderResult struct {
+	Life Life `json:"life"`
+	// Closed: the gate closed, or the source moved on, since it was checked; begin again.
+	Closed bool `json:"closed,omitempty"`
+	// Reason and Message say why nothing can be rolled out; empty when it can.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	Objects int    `json:"objects,omitempty"`
+	// Rollout is the number of the rollout that is due, 0 when none is.
+	Rollout int64 `json:"rollout,omitempty"`
+}
+
+// StepResult is how far a step brought its rollout.
+type StepResult struct {
+	// Superseded: the Release asks for something else by now; nothing was done.
+	Superseded bool `json:"superseded,omitempty"`
+	// Phase is set by the step that concludes the rollout.
+	Phase   v1alpha1.RolloutPhase `json:"phase,omitempty"`
+	Reason  string                `json:"reason,omitempty"`
+	Message string                `json:"message,omitempty"`
+	// Applied, Pruned and Healthy count objects.
+	Applied int `json:"applied,omitempty"`
+	Pruned  int `json:"pruned,omitempty"`
+	Healthy int `json:"healthy,omitempty"`
+	// Prune is how many objects are to be pruned; Pending how many were not healthy when they were applied.
+	Prune   int `json:"prune,omitempty"`
+	Pending int `json:"pending,omitempty"`
+}
+
+// PruneInput asks to prune for a rollout.
+type PruneInput struct {
+	Rollout delivery.RolloutInput `json:"rollout"`
+	// Last: nothing is to be awaited afterwards, so this step concludes the rollout.
+	Last bool `json:"last,omitempty"`
+}
+
+// HealthInput asks to wait for the health of a rollout.
+type HealthInput struct {
+	Rollout delivery.RolloutInput `json:"rollout"`
+	// Started is when the wait began, so that a retried wait does not begin anew.
+	Started time.Time `json:"started"`
+}

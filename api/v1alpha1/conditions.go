@@ -1,0 +1,102 @@
+package v1alpha1
+
+// Condition types. Ready, Reconciling and Stalled follow kstatus: the last two are present only when true.
+const (
+	// ConditionReady is True when the object is as wished, as far as convoy can see.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while convoy works on the object.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when convoy cannot go on without a change by somebody.
+	ConditionStalled = "Stalled"
+	// ConditionSourceReady is True when the last look at the source succeeded.
+	ConditionSourceReady = "SourceReady"
+	// ConditionRendered is True when the source could be rendered.
+	ConditionRendered = "Rendered"
+	// ConditionApplied is True when the render is on the target.
+	ConditionApplied = "Applied"
+	// ConditionHealthy is True when the objects on the target are healthy.
+	ConditionHealthy = "Healthy"
+	// ConditionDeleting is True while an object is being deleted; its message says what is awaited.
+	ConditionDeleting = "Deleting"
+)
+
+// Reasons of a Cluster's Ready condition.
+const (
+	// ReasonReachable: the last probe succeeded.
+	ReasonReachable = "Reachable"
+	// ReasonProbeFailed: the last probe failed; convoy retries with a growing delay.
+	ReasonProbeFailed = "ProbeFailed"
+	// ReasonUnsupported: spec or kubeconfig asks for something that convoy does not do; not retried until a change.
+	ReasonUnsupported = "Unsupported"
+)
+
+// Reasons of Deleting.
+const (
+	// ReasonWaitingForReleases: Releases that reference the Cluster are still being deleted.
+	ReasonWaitingForReleases = "WaitingForReleases"
+	// ReasonPruning: the objects of a Release are being removed.
+	ReasonPruning = "Pruning"
+	// ReasonClusterUnreachable: the target does not answer, and the deletion policy says to wait.
+	ReasonClusterUnreachable = "ClusterUnreachable"
+)
+
+// Reasons of a Release's conditions.
+const (
+	// ReasonFetched: the source was read.
+	ReasonFetched = "Fetched"
+	// ReasonSourceFailed: the source could not be read; retried.
+	ReasonSourceFailed = "SourceFailed"
+	// ReasonSourceNotFound: repository, branch, path or ConfigMap does not exist; retried, nothing is pruned.
+	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonClusterNotReady: the Cluster does not exist, is not reachable or not yet probed; retried.
+	ReasonClusterNotReady = "ClusterNotReady"
+	// ReasonRendered: the source was rendered.
+	ReasonRendered = "Rendered"
+	// ReasonRenderFailed: the source or a mutation is not valid; looked at again at the interval and at a change.
+	ReasonRenderFailed = "RenderFailed"
+	// ReasonEmptyRender: the render holds no object where the one before did; refused unless syncPolicy.allowEmpty.
+	ReasonEmptyRender = "EmptyRender"
+	// ReasonProgressing: a rollout is under way.
+	ReasonProgressing = "Progressing"
+	// ReasonApplied: every object is on the target.
+	ReasonApplied = "Applied"
+	// ReasonApplyFailed: the target refused objects, named in the message; looked at again at the interval and at a change.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonApplyRetrying: the target could not take all objects for now; retried.
+	ReasonApplyRetrying = "ApplyRetrying"
+	// ReasonConflict: an object belongs to another Release, named in the message.
+	ReasonConflict = "Conflict"
+	// ReasonPruneFailed: objects that left the render could not be removed; retried.
+	ReasonPruneFailed = "PruneFailed"
+	// ReasonHealthy: every object is healthy.
+	ReasonHealthy = "Healthy"
+	// ReasonHealthTimeout: objects did not become healthy within syncPolicy.timeout.
+	ReasonHealthTimeout = "HealthTimeout"
+	// ReasonUnhealthy: objects failed in a way that waiting does not heal.
+	ReasonUnhealthy = "Unhealthy"
+	// ReasonDelivered: source, render, target and health are as wished.
+	ReasonDelivered = "Delivered"
+	// ReasonDeleting: the object is being deleted.
+	ReasonDeleting = "Deleting"
+)
+
+// Annotations and labels that convoy reads or writes.
+const (
+	// AnnotationRequestedAt on a Release asks for a reconcile when its value changes.
+	AnnotationRequestedAt = "convoy.kumodo.io/requestedAt"
+	// AnnotationNewLife is set by convoy together with the finalizer; its value is the UID of the Release.
+	// It says that nothing was applied for this life before, and means nothing on a restored copy.
+	AnnotationNewLife = "convoy.kumodo.io/new-life"
+	// AnnotationRelease on an object of a target names its Release, as namespace/name.
+	AnnotationRelease = "convoy.kumodo.io/release"
+	// AnnotationPrune on an object of a target: the value disabled keeps convoy from deleting it.
+	AnnotationPrune = "convoy.kumodo.io/prune"
+	// LabelOwner on an object of a target holds the key of the Release that owns it.
+	LabelOwner = "convoy.kumodo.io/owner"
+	// LabelReleaseUID on convoy's own objects of the hub holds the UID of the Release.
+	LabelReleaseUID = "convoy.kumodo.io/release-uid"
+	// LabelClusterUID on an Inventory holds the UID of its Cluster.
+	LabelClusterUID = "convoy.kumodo.io/cluster-uid"
+	// LabelDigest on a part of a kept render holds the beginning of its digest.
+	LabelDigest = "convoy.kumodo.io/digest"
+)

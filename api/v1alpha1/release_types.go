@@ -1,0 +1,351 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ReleaseFinalizer keeps a Release until its objects are gone from the target, or left there as its
+// deletion policy says.
+const ReleaseFinalizer = "release.core.convoy.kumodo.io/prune"
+
+// Release delivers one source to one Cluster of its own namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=cvr,categories=convoy
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.source.revision`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Release struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// Spec says what to deliver and where.
+	Spec ReleaseSpec `json:"spec"`
+	// Status is how far the delivery is. convoy writes it.
+	// +optional
+	Status ReleaseStatus `json:"status,omitempty"`
+}
+
+// ReleaseList is a list of Releases.
+//
+// +kubebuilder:object:root=true
+type ReleaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Release `json:"items"`
+}
+
+// ReleaseSpec is the wish for a Release.
+type ReleaseSpec struct {
+	// ClusterRef names the target, a Cluster in the namespace of the Release.
+	ClusterRef ClusterRef `json:"clusterRef"`
+	// Source is where the manifests come from.
+	Source Source `json:"source"`
+	// Render says how the source becomes manifests.
+	// +optional
+	Render RenderSpec `json:"render,omitempty"`
+	// TargetNamespace is the namespace on the target for namespaced objects that name none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	TargetNamespace string `json:"targetNamespace,omitempty"`
+	// CreateNamespace creates the targetNamespace when it does not exist. A namespace that convoy created
+	// is deleted with the Release once nothing foreign is left in it.
+	// +optional
+	CreateNamespace bool `json:"createNamespace,omitempty"`
+	// Mutations change the rendered objects, in this order.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Mutations []Mutation `json:"mutations,omitempty"`
+	// SyncPolicy says when and how to bring the target to the wish.
+	// +optional
+	// +kubebuilder:default={}
+	SyncPolicy SyncPolicy `json:"syncPolicy,omitempty"`
+	// DeletionPolicy says what the deletion of the Release does to its objects.
+	// +optional
+	// +kubebuilder:default={}
+	DeletionPolicy ReleaseDeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// ClusterRef names a Cluster in the same namespace.
+type ClusterRef struct {
+	// Name is the name of the Cluster.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// Source is where manifests come from: exactly one of its fields.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.git) ? 1 : 0) + (has(self.configMap) ? 1 : 0) == 1",message="a source is exactly one of git and configMap"
+type Source struct {
+	// Git takes a folder of a git repository.
+	// +optional
+	Git *GitSource `json:"git,omitempty"`
+	// ConfigMap takes the entries of a ConfigMap on the hub; every key is a file.
+	// +optional
+	ConfigMap *ConfigMapSource `json:"configMap,omitempty"`
+}
+
+// GitSource is a folder of a git repository at a reference.
+type GitSource struct {
+	// URL of the repository, http or https.
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^https?://[^\s@]+$`
+	URL string `json:"url"`
+	// Ref selects the commit.
+	Ref GitRef `json:"ref"`
+	// Path of the folder within the repository; the whole repository when empty. It neither starts with a
+	// slash nor climbs out with "..".
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(s, s == '..')",message="path stays within the repository: no leading slash, no .."
+	Path string `json:"path,omitempty"`
+}
+
+// GitRef selects a commit.
+type GitRef struct {
+	// Branch is the name of a branch; its newest commit is used.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=244
+	Branch string `json:"branch"`
+}
+
+// ConfigMapSource names a ConfigMap in the namespace of the Release.
+type ConfigMapSource struct {
+	// Name is the name of the ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// RenderType is how a source becomes manifests.
+//
+// +kubebuilder:validation:Enum=Kustomize;Plain
+type RenderType string
+
+// The render types.
+const (
+	RenderKustomize RenderType = "Kustomize"
+	RenderPlain     RenderType = "Plain"
+)
+
+// RenderSpec says how the source becomes manifests.
+type RenderSpec struct {
+	// Type of the render. When it is absent it is found out from the first source that renders, and then
+	// kept: Kustomize when the folder holds a kustomization file, else Plain.
+	// +optional
+	Type RenderType `json:"type,omitempty"`
+}
+
+// Mutation changes the objects that its target selects.
+type Mutation struct {
+	// Name of the mutation, for messages.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Target selects objects; an empty field matches everything.
+	// +optional
+	Target MutationTarget `json:"target,omitempty"`
+	// Patch is merged into each selected object.
+	Patch Patch `json:"patch"`
+}
+
+// MutationTarget selects rendered objects.
+type MutationTarget struct {
+	// Group of the objects, for example apps. It is only compared when kind is set; empty is then the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// Kind of the objects, for example Deployment.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
+	// Name of the objects; * stands for any text and ? for one character.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// Namespace of the objects as the source writes it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// PatchType is the kind of a patch.
+//
+// +kubebuilder:validation:Enum=Merge
+type PatchType string
+
+// PatchMerge is a JSON merge patch (RFC 7396).
+const PatchMerge PatchType = "Merge"
+
+// Patch is a patch written as a template.
+type Patch struct {
+	// Type of the patch.
+	Type PatchType `json:"type"`
+	// Template is YAML, a Go template over cluster (the metadata of the Cluster and its name) and release
+	// (name, namespace, labels, annotations), for example {{ .cluster.region }}. A missing key is an error.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Template string `json:"template"`
+}
+
+// SyncPolicy says when and how to bring the target to the wish.
+type SyncPolicy struct {
+	// Interval between two looks at the source when nothing else starts one. Jittered by a tenth.
+	// +optional
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('168h')",message="interval is between 5s and 168h"
+	Interval metav1.Duration `json:"interval,omitempty"`
+	// Timeout of the wait for health of one rollout.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout is between 1s and 24h"
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+	// AllowEmpty permits a render without objects to replace one that had some, and to prune them all.
+	// +optional
+	AllowEmpty bool `json:"allowEmpty,omitempty"`
+	// HistoryLimit is how many renders are kept.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	HistoryLimit int32 `json:"historyLimit,omitempty"`
+}
+
+// ReleaseDeletionPolicy says what the deletion of a Release does to its objects on the target.
+type ReleaseDeletionPolicy struct {
+	// KeepWorkloads leaves the objects on the target and takes convoy's marks off them.
+	// +optional
+	KeepWorkloads bool `json:"keepWorkloads,omitempty"`
+	// BlockOnClusterUnreachable keeps the Release until its objects could be removed. false gives up
+	// after the timeout, and leaves a record of what may be left on the target.
+	// +optional
+	// +kubebuilder:default=true
+	BlockOnClusterUnreachable *bool `json:"blockOnClusterUnreachable,omitempty"`
+	// Timeout after which an unreachable target is given up on, counted from the deletion, when
+	// blockOnClusterUnreachable is false.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('168h')",message="timeout is between 1s and 168h"
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
+// ReleaseStatus is how far the delivery is.
+type ReleaseStatus struct {
+	// ObservedGeneration is the generation that the conditions are about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// InputsDigest is one digest over everything that the last render depended on.
+	// +optional
+	InputsDigest string `json:"inputsDigest,omitempty"`
+	// Source is what the source held at the last look.
+	// +optional
+	Source *SourceStatus `json:"source,omitempty"`
+	// Render is how the source is rendered.
+	// +optional
+	Render *RenderStatus `json:"render,omitempty"`
+	// RenderRef is the render that the last rollout applies, or applied.
+	// +optional
+	RenderRef *RenderRef `json:"renderRef,omitempty"`
+	// PreviousRenderRefs are the earlier renders that are kept, newest first.
+	// +optional
+	// +listType=atomic
+	PreviousRenderRefs []RenderRef `json:"previousRenderRefs,omitempty"`
+	// Rollout is the last rollout.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
+	// Inventory is what convoy recorded of the objects on the target.
+	// +optional
+	Inventory *InventoryStatus `json:"inventory,omitempty"`
+	// LastHandledReconcileAt echoes the annotation convoy.kumodo.io/requestedAt of the last reconcile.
+	// +optional
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+	// Conditions: Ready, SourceReady, Rendered, Applied, Healthy; and Reconciling or Stalled while true.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SourceStatus is what the source held.
+type SourceStatus struct {
+	// Revision is immutable: branch@sha1:commit, or a digest of the ConfigMap's content.
+	Revision string `json:"revision"`
+	// Digest of the files that were taken.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
+// RenderStatus is how the source is rendered.
+type RenderStatus struct {
+	// Type that was given or found out.
+	Type RenderType `json:"type"`
+	// Skipped are files of a plain source that hold no object, at most ten.
+	// +optional
+	// +listType=atomic
+	Skipped []string `json:"skipped,omitempty"`
+}
+
+// RenderRef names a kept render.
+type RenderRef struct {
+	// Name of the Secret on the hub that holds the render, or its first part.
+	Name string `json:"name"`
+	// Digest of the render's canonical form.
+	Digest string `json:"digest"`
+}
+
+// RolloutPhase is where a rollout stands.
+type RolloutPhase string
+
+// The phases of a rollout.
+const (
+	RolloutRunning   RolloutPhase = "Running"
+	RolloutSucceeded RolloutPhase = "Succeeded"
+	RolloutFailed    RolloutPhase = "Failed"
+)
+
+// RolloutStatus is one rollout.
+type RolloutStatus struct {
+	// Number counts the rollouts of this Release.
+	Number int64 `json:"number"`
+	// WorkflowID of the rollout in Temporal.
+	WorkflowID string `json:"workflowID"`
+	// RunID of the rollout in Temporal.
+	// +optional
+	RunID string `json:"runID,omitempty"`
+	// Phase is Running, Succeeded or Failed.
+	Phase RolloutPhase `json:"phase"`
+	// Digest of the render that it applies.
+	Digest string `json:"digest"`
+	// Cluster is the UID of the Cluster that it applies to.
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+	// StartTime of the rollout.
+	StartTime metav1.Time `json:"startTime"`
+	// Objects is how many objects the render holds.
+	// +optional
+	Objects int32 `json:"objects,omitempty"`
+}
+
+// InventoryState says whether anything was ever applied.
+type InventoryState string
+
+// The states of an inventory.
+const (
+	InventoryEmpty    InventoryState = "Empty"
+	InventoryRecorded InventoryState = "Recorded"
+)
+
+// InventoryStatus sums up the Inventory objects of a Release.
+type InventoryStatus struct {
+	// State is Empty while nothing was ever applied.
+	State InventoryState `json:"state"`
+	// Objects is how many objects are recorded.
+	// +optional
+	Objects int32 `json:"objects,omitempty"`
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The roles of a process.
+const (
+	roleWatcher = "watcher"
+	roleWorker  = "worker"
+)
+
+// config is everything that flags and environment decide.
+type config struct {
+	Roles           []string
+	Kubeconfig      string
+	ResyncPeriod    time.Duration
+	ProbesPerSecond float64
+	StopTimeout     time.Duration
+	HealthAddress   string
+	MetricsAddress  string
+	LogFormat       string
+	Verbose         bool
+	Temporal        temporalFlags
+}
+
+// temporalFlags outweigh the TEMPORAL_* environment when they are set.
+type temporalFlags struct {
+	Address   string
+	Namespace string
+	Profile   string
+	File      string
+}
+
+func (c *config) bind(f *pflag.FlagSet) {
+	f.StringSliceVar(&c.Roles, "roles", []string{roleWatcher, roleWorker}, "what this process does: watcher, worker, or both")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub; the service account of the pod when empty")
+	f.DurationVar(&c.ResyncPeriod, "resync-period", 10*time.Minute, "time after which every Cluster is probed again")
+	f.Float64Var(&c.ProbesPerSecond, "probes-per-second", 50, "retrying probes per second, over all Clusters and workers")
+	f.DurationVar(&c.StopTimeout, "stop-timeout", 20*time.Second, "time that running steps have to end when the process stops; keep it below the grace period of the pod")
+	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of /metrics; 0 for none")
+	f.StringVar(&c.LogFormat, "log-format", "json", "json or text")
+	f.BoolVar(&c.Verbose, "verbose", false, "log more")
+	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
+	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
+	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
+	f.StringVar(&c.Temporal.File, "temporal-config-file", "", "Temporal configuration file; else TEMPORAL_CONFIG_FILE")
+}
+
+func (c *config) validate() error {
+	if len(c.Roles) == 0 {
+		return errors.New("--roles needs at least one of watcher, worker")
+	}
+	for _, r := range c.Roles {
+		if !slices.Contains([]string{roleWatcher, roleWorker}, r) {
+			return fmt.Errorf("--roles: %q is not a role; use watcher, worker, or watcher,worker", r)
+		}
+	}
+	if c.ResyncPeriod < 10*time.Second {
+		return errors.New("--resync-period must be at least 10s")
+	}
+	if c.ProbesPerSecond <= 0 {
+		return errors.New("--probes-per-second must be above 0")
+	}
+	if !slices.Contains([]string{"json", "text"}, c.LogFormat) {
+		return fmt.Errorf("--log-format: %q is neither json nor text", c.LogFormat)
+	}
+	return nil
+}
+
+func (c *config) has(role string) bool { return slices.Contains(c.Roles, role) }
+
+// hub is how to reach the hub. The hub's own flow control is trusted, so there is no client-side limit.
+func (c *config) hub() (*rest.Config, error) {
+	var (
+		cfg *rest.Config
+		err error
+	)
+	if c.Kubeconfig != "" {
+		cfg, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	} else {
+		cfg, err = rest.InClusterConfig()
+	}
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("no hub: give --kubeconfig, or run in a pod with a service account")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	cfg.QPS = -1
+	cfg.UserAgent = "convoy/" + version
+	return cfg, nil
+}
+
+// temporal is how to reach Temporal: flags, then the environment, then its configuration file.
+func (c *config) temporal() (client.Options, error) {
+	o, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{
+		ConfigFileProfile: c.Temporal.Profile, ConfigFilePath: c.Temporal.File,
+	})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("settings of Temporal: %w", err)
+	}
+	if c.Temporal.Address != "" {
+		o.HostPort = c.Temporal.Address
+	}
+	if c.Temporal.Namespace != "" {
+		o.Namespace = c.Temporal.Namespace
+	}
+	if o.HostPort == "" {
+		o.HostPort = client.DefaultHostPort
+	}
+	if o.Namespace == "" {
+		o.Namespace = client.DefaultNamespace
+	}
+	return o, nil
+}
+
+func runCommand() *cobra.Command {
+	var c config
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the controller: the watcher of the hub, the worker of Temporal, or both",
+		Long: strings.TrimSpace(`
+Run the controller until it gets SIGINT or SIGTERM.
+
+The settings of Temporal are read as the temporal command reads them: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
+TEMPORAL_API_KEY, TEMPORAL_TLS_*, TEMPORAL_CONFIG_FILE and TEMPORAL_PROFILE.`),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.validate(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), &c)
+		},
+	}
+	c.bind(cmd.Flags())
+	return cmd
+}

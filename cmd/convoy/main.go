@@ -1,0 +1,33 @@
+// Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	root := &cobra.Command{
+		Use:           "convoy",
+		Short:         "Deliver applications to many Kubernetes clusters",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(runCommand(), versionCommand())
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "convoy:", err)
+		os.Exit(1)
+	}
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	temporalclient "go.temporal.io/sdk/client"
+	temporallog "go.temporal.io/sdk/log"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/render"
+	"kumodo.io/convoy/internal/source"
+	"kumodo.io/convoy/internal/status"
+	"kumodo.io/convoy/watcher"
+	"kumodo.io/convoy/worker"
+)
+
+// run builds the process and runs it until a signal or a fatal error.
+func run(_ context.Context, c *config) error {
+	app := fx.New(
+		fx.Supply(c, connect.Options{}, source.Limits{}),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, newDeps),
+		activities.Module, worker.Module,
+		fx.Invoke(addRoles, runManager),
+		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
+			quiet := &fxevent.SlogLogger{Logger: l}
+			quiet.UseLogLevel(slog.LevelDebug)
+			return quiet
+		}),
+		fx.StopTimeout(c.StopTimeout+20*time.Second),
+	)
+	if err := app.Err(); err != nil {
+		return err
+	}
+	start, cancel := context.WithTimeout(context.Background(), app.StartTimeout()) //nolint:forbidigo // the root of the process
+	defer cancel()
+	if err := app.Start(start); err != nil {
+		return err
+	}
+	end := <-app.Wait()
+	stop, cancel := context.WithTimeout(context.Background(), app.StopTimeout()) //nolint:forbidigo // the root of the process
+	defer cancel()
+	if err := app.Stop(stop); err != nil {
+		return err
+	}
+	if end.ExitCode != 0 {
+		return fmt.Errorf("ended after a fatal error; see the log")
+	}
+	return nil
+}
+
+func newLogger(c *config) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if c.Verbose {
+		o.Level = slog.LevelDebug
+	}
+	var h slog.Handler = slog.NewJSONHandler(os.Stderr, o)
+	if c.LogFormat == "text" {
+		h = slog.NewTextHandler(os.Stderr, o)
+	}
+	ctrl.SetLogger(logr.FromSlogHandler(h))
+	klog.SetLogger(logr.FromSlogHandler(h))
+	return slog.New(h)
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		return nil, err
+	}
+	return s, v1alpha1.AddToScheme(s)
+}
+
+// newTemporal returns a client that connects when it is first used, so that the process can start before Temporal.
+func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Client, worker.Options, error) {
+	o, err := c.temporal()
+	if err != nil {
+		return nil, worker.Options{}, err
+	}
+	o.Logger = temporallog.NewStructuredLogger(l)
+	t, err := temporalclient.NewLazyClient(o)
+	if err != nil {
+		return nil, worker.Options{}, fmt.Errorf("client of Temporal: %w", err)
+	}
+	lc.Append(fx.StopHook(t.Close))
+	return t, worker.Options{Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout}, nil
+}
+
+func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: s, HealthProbeBindAddress: c.HealthAddress, Metrics: server.Options{BindAddress: c.MetricsAddress},
+		Cache: cache.Options{SyncPeriod: &c.ResyncPeriod}, GracefulShutdownTimeout: ptr(c.StopTimeout + 10*time.Second),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("health check: %w", err)
+	}
+	return mgr, nil
+}
+
+// newHubClient reads without a cache: activities act on what is there now.
+func newHubClient(mgr ctrl.Manager) (client.Client, client.Reader, error) {
+	hub, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	return hub, hub, err
+}
+
+func newRecorder(mgr ctrl.Manager) events.EventRecorder { return mgr.GetEventRecorder("convoy") }
+
+func newDeps(c *config, hub client.Client, p *connect.Pool, s *source.Sources, r *render.Store, l *apply.Ledger, w *status.Writer) activities.Deps {
+	return activities.Deps{Hub: hub, Clusters: p, Sources: s, Renders: r, Ledger: l, Status: w, ResyncPeriod: c.ResyncPeriod}
+}
+
+// addRoles adds to the manager what this process does.
+func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Worker) error {
+	ready := func(r *http.Request) error {
+		_, err := t.CheckHealth(r.Context(), &temporalclient.CheckHealthRequest{})
+		return err
+	}
+	if err := mgr.AddReadyzCheck("temporal", ready); err != nil {
+		return fmt.Errorf("readiness check: %w", err)
+	}
+	if c.has(roleWorker) {
+		if err := mgr.Add(w); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+	}
+	if c.has(roleWatcher) {
+		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod})
+	}
+	return nil
+}
+
+// runManager runs the manager from the start of the process to its end.
+func runManager(lc fx.Lifecycle, end fx.Shutdowner, mgr ctrl.Manager, l *slog.Logger) {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // the lifetime of the process
+	var done sync.WaitGroup
+	lc.Append(fx.StartStopHook(
+		func() {
+			done.Go(func() {
+				if err := mgr.Start(ctx); err != nil {
+					l.Error("stopping", "error", err)
+					_ = end.Shutdown(fx.ExitCode(1)) // it only fails when the process is ending already
+				}
+			})
+		},
+		func() {
+			cancel()
+			done.Wait()
+		},
+	))
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,132 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestACommitCanBeClonedByBranchTagAndDigest(t *testing.T) {
+	repository := newRepository(t)
+	first := commit(t, repository, Change{Files: map[string]string{"a/b.yaml": "one", "c.yaml": "c"}, Tag: "v1.0.0"})
+	commit(t, repository, Change{Files: map[string]string{"a/b.yaml": "two"}, Delete: []string{"c.yaml"}})
+	commit(t, repository, Change{Branch: "next", Files: map[string]string{"a/b.yaml": "three"}})
+	back := commit(t, repository, Change{Message: "nothing changes"})
+
+	for ref, want := range map[string]string{"main": "two", "next": "three", "v1.0.0": "one", first: "one", back: "two"} {
+		dir := t.TempDir()
+		for _, args := range [][]string{
+			{"init", "--quiet", dir}, {"fetch", "--quiet", "--depth=1", repository.URL, ref}, {"checkout", "--quiet", "FETCH_HEAD"},
+		} {
+			if _, err := git(t.Context(), dir, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := git(t.Context(), dir, "show", "HEAD:a/b.yaml")
+		if err != nil || got != want {
+			t.Errorf("at %s the file holds %q (%v), want %q", ref, got, err, want)
+		}
+		if files, err := filepath.Glob(filepath.Join(dir, "c.yaml")); err != nil || (len(files) == 1) != (want == "one") {
+			t.Errorf("at %s the deleted file: %v, %v", ref, files, err)
+		}
+	}
+}
+
+func TestAHangingServerAnswersAfterResume(t *testing.T) {
+	repository := newRepository(t)
+	want := commit(t, repository, Change{})
+	local.Git.Hang()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	_, err := git(ctx, t.TempDir(), "ls-remote", repository.URL, "main")
+	cancel()
+	if err == nil {
+		t.Error("a hanging server answers")
+	}
+	before := local.Git.Requests()
+	answer := make(chan string, 1)
+	go func() {
+		out, err := git(t.Context(), t.TempDir(), "ls-remote", repository.URL, "main")
+		if err != nil {
+			out = err.Error()
+		}
+		answer <- out
+	}()
+	eventually(t, "the request arrives", func(context.Context) error {
+		if local.Git.Requests() == before {
+			return errors.New("no request yet")
+		}
+		return nil
+	})
+	if err := local.Git.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answer; !strings.HasPrefix(got, want) {
+		t.Errorf("the request that hung is answered %q, want %s", got, want)
+	}
+}
+
+func TestARefusingServerComesBackOnItsPort(t *testing.T) {
+	repository := newRepository(t)
+	if err := local.Git.Refuse(); err != nil {
+		t.Fatal(err)
+	}
+	want := commit(t, repository, Change{Message: "made while it refuses"})
+	if _, err := git(t.Context(), t.TempDir(), "ls-remote", repository.URL); err == nil {
+		t.Error("a refusing server answers")
+	}
+	if err := local.Git.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := git(t.Context(), t.TempDir(), "ls-remote", repository.URL, "main")
+	if err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("after Resume the answer is %q (%v), want %s", got, err, want)
+	}
+}
+
+func TestAServerWithLoginRefusesOthers(t *testing.T) {
+	repository := newRepository(t)
+	want := commit(t, repository, Change{})
+	local.Git.RequireLogin("me", "secret")
+	defer local.Git.RequireLogin("", "")
+	if _, err := git(t.Context(), t.TempDir(), "ls-remote", repository.URL); err == nil {
+		t.Error("a request without a login is answered")
+	}
+	withLogin := strings.Replace(repository.URL, "http://", "http://me:secret@", 1)
+	got, err := git(t.Context(), t.TempDir(), "ls-remote", withLogin, "main")
+	if err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("with the login the answer is %q (%v), want %s", got, err, want)
+	}
+}
+
+func TestARepositoryRefusesPathsThatLeadOut(t *testing.T) {
+	if _, err := local.Git.Repository(t.Context(), "../out"); err == nil {
+		t.Error("a repository outside the server's folder is accepted")
+	}
+	repository := newRepository(t)
+	for _, change := range []Change{{Files: map[string]string{"../out": ""}}, {Delete: []string{"/etc"}}} {
+		if _, err := repository.Commit(t.Context(), change); err == nil {
+			t.Errorf("the change %v is accepted", change)
+		}
+	}
+}
+
+func newRepository(t *testing.T) *Repository {
+	t.Helper()
+	repository, err := local.Git.Repository(t.Context(), "repo-"+unique())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repository
+}
+
+func commit(t *testing.T, repository *Repository, change Change) string {
+	t.Helper()
+	digest, err := repository.Commit(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}

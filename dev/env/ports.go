@@ -1,0 +1,80 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// Ports come from below the range that systems use for outgoing connections: a stopped server's port would
+// otherwise be taken by any client before the server is back.
+const firstPort, lastPort = 20000, 29999
+
+// port is a TCP port on loopback that no other environment of this user takes until it is released or the program ends.
+type port struct {
+	number int
+	lock   *os.File
+}
+
+// reservePort finds a free port and reserves it.
+func reservePort() (*port, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("convoy-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	var last error
+	for range 200 {
+		number := firstPort + rand.IntN(lastPort-firstPort+1)
+		p, err := tryPort(dir, number)
+		if err == nil {
+			return p, nil
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, last)
+}
+
+func tryPort(dir string, number int) (*port, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(number)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	listener, err := net.Listen("tcp", loopback(number))
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := listener.Close(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &port{number: number, lock: lock}, nil
+}
+
+// reservePorts reserves n ports.
+func reservePorts(n int) ([]*port, error) {
+	ports := make([]*port, 0, n)
+	for range n {
+		p, err := reservePort()
+		if err != nil {
+			releasePorts(ports)
+			return nil, err
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
+}
+
+func releasePorts(ports []*port) {
+	for _, p := range ports {
+		p.lock.Close()
+	}
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,0 +1,188 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// defaultParallel is how many objects of a stage are worked on at the same time.
+const defaultParallel = 8
+
+var (
+	getOptions     = metav1.GetOptions{}
+	definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	namespaceKind  = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+)
+
+// Request is one apply of a render to a target.
+type Request struct {
+	Owner delivery.Owner
+	// Objects of the render. They are not changed. What only a server may set (managedFields, resourceVersion, uid and
+	// the like) is not sent.
+	Objects []*unstructured.Unstructured
+	// TargetNamespace takes namespaced objects without a namespace; "" means default.
+	TargetNamespace string
+	// CreateNamespace makes TargetNamespace if it is not there.
+	CreateNamespace bool
+	// Record of the Release on this Cluster. It is changed along with the hub.
+	Record *Record
+	// Progress is called after each object and every two seconds, one call at a time. It may be nil.
+	Progress func(Progress)
+	// Parallel is how many objects are written at the same time; 0 means 8.
+	Parallel int
+}
+
+// ChangeSet is what an apply came to.
+type ChangeSet struct {
+	// Applied objects, the target namespace included where convoy made it.
+	Applied int
+	// Failed objects, terminal ones first.
+	Failed []ObjectError
+	// ToPrune is how many objects the Record has that the render does not.
+	ToPrune int
+	// Pending are objects that were applied and are not healthy yet, by what the server answered.
+	Pending []v1alpha1.InventoryEntry
+}
+
+// Retry reports whether an object failed in a way that waiting may heal.
+func (c ChangeSet) Retry() bool {
+	return slices.ContainsFunc(c.Failed, func(e ObjectError) bool { return !e.Terminal })
+}
+
+// applier is the state of one Apply.
+type applier struct {
+	req     Request
+	resolve *resolver
+	plan    *plan
+	clean   *scrubber
+	report  *reporter
+	settled time.Time // until then, objects whose definition is in the render are tried again
+
+	mu          sync.Mutex
+	applied     []v1alpha1.InventoryEntry
+	failed      []ObjectError
+	pending     []v1alpha1.InventoryEntry
+	definitions map[delivery.ObjectRef]*unstructured.Unstructured // as the server answered
+}
+
+// Apply brings the objects to the target, stage by stage, after it has announced them in the inventory. An object that
+// is refused is in ChangeSet.Failed and stops no other. The error is failure.Terminal for a render that holds an object
+// twice; it wraps ErrHub when the inventory could not be written; any other is of the target, or of ctx. What was
+// applied before an error is announced, so that a repetition finds it.
+func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, error) {
+	r := newResolver(t)
+	p, err := makePlan(ctx, r, wish{req.Owner, req.Objects, req.TargetNamespace, req.CreateNamespace})
+	if err != nil {
+		return ChangeSet{}, err
+	}
+	a := &applier{
+		req: req, resolve: r, plan: p, failed: p.failed,
+		clean:       &scrubber{objects: req.Objects},
+		definitions: map[delivery.ObjectRef]*unstructured.Unstructured{},
+	}
+	a.report = startReporter(req.Progress, len(p.items))
+	defer a.report.stop()
+	if err := a.addNamespace(ctx); err != nil {
+		return ChangeSet{}, err
+	}
+	if err := l.Announce(ctx, req.Record, p.entries()); err != nil {
+		return ChangeSet{}, err
+	}
+	for _, stage := range delivery.Stages {
+		if err := a.runStage(ctx, stage); err != nil {
+			return a.changeSet(), fmt.Errorf("apply %s: %w", stage, err)
+		}
+	}
+	if err := l.Confirm(ctx, req.Record, a.applied); err != nil {
+		return a.changeSet(), err
+	}
+	return a.changeSet(), nil
+}
+
+func (a *applier) runStage(ctx context.Context, stage delivery.Stage) error {
+	a.report.stage(stage)
+	var items []*item
+	for i := range a.plan.items {
+		if a.plan.items[i].stage == stage {
+			items = append(items, &a.plan.items[i])
+		}
+	}
+	err := each(ctx, a.req.Parallel, items, func(ctx context.Context, it *item) error {
+		defer a.report.one()
+		return a.applyItem(ctx, it)
+	})
+	if err != nil || stage != delivery.StageDefinitions {
+		return err
+	}
+	err = a.settleDefinitions(ctx)
+	a.settled = time.Now().Add(settleTime)
+	return err
+}
+
+// applyItem writes one object and notes what came of it. It returns fatal errors only.
+func (a *applier) applyItem(ctx context.Context, it *item) error {
+	if it.mapping == nil {
+		a.fail(transient(it.ref, "its definition %s is not established on the cluster", a.plan.definitions[it.ref.GroupKind()].ref.Name))
+		return nil
+	}
+	live, err := a.write(ctx, it)
+	if err != nil {
+		return err
+	}
+	if live == nil {
+		return nil
+	}
+	entry := it.entry(string(live.GetUID()))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.applied = append(a.applied, entry)
+	if live.GetDeletionTimestamp() != nil {
+		a.failed = append(a.failed, transient(it.ref, "it is being deleted on the cluster; convoy applies it again once it is gone"))
+		return nil
+	}
+	if isPending(live) {
+		a.pending = append(a.pending, entry)
+	}
+	if isDefinition(it.ref.GroupKind()) {
+		a.definitions[it.ref] = live
+	}
+	return nil
+}
+
+func (a *applier) fail(e ObjectError) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failed = append(a.failed, e)
+}
+
+// changeSet sorts what the workers left in any order.
+func (a *applier) changeSet() ChangeSet {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sortErrors(a.failed)
+	sortEntries(a.pending)
+	stale, _ := a.plan.split(a.req.Record)
+	return ChangeSet{Applied: len(a.applied), Failed: a.failed, ToPrune: len(stale), Pending: a.pending}
+}
+
+func sortErrors(errs []ObjectError) {
+	slices.SortStableFunc(errs, func(x, y ObjectError) int {
+		if x.Terminal != y.Terminal {
+			if x.Terminal {
+				return -1
+			}
+			return 1
+		}
+		return x.Ref.Compare(y.Ref)
+	})
+}

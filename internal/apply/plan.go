@@ -1,0 +1,214 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+)
+
+// wish is what a Release wants on the target.
+type wish struct {
+	Owner           delivery.Owner
+	Objects         []*unstructured.Unstructured
+	TargetNamespace string
+	CreateNamespace bool
+}
+
+// item is an object as it will be applied: marked, with its namespace, without what only a server may set.
+type item struct {
+	object  *unstructured.Unstructured
+	ref     delivery.ObjectRef
+	stage   delivery.Stage
+	mapping *meta.RESTMapping // nil while only a definition of the same render knows the kind
+	ours    bool              // its kind is defined in the same render
+}
+
+// plan is the wish, resolved against the target.
+type plan struct {
+	items  []item
+	failed []ObjectError
+	// loose are objects whose kind, and so whose namespace, is unknown: whatever has their name stays.
+	loose map[delivery.ObjectRef]bool
+	// definitions are the kinds that the render itself defines.
+	definitions map[schema.GroupKind]definition
+	// keeps has the identity of every item, and of the target namespace where convoy creates it.
+	keeps map[delivery.ObjectRef]bool
+}
+
+// makePlan resolves the wish. It writes nothing; it reads discovery at most.
+func makePlan(ctx context.Context, r *resolver, w wish) (*plan, error) {
+	p := &plan{
+		loose:       map[delivery.ObjectRef]bool{},
+		definitions: definitionsOf(w.Objects),
+		keeps:       make(map[delivery.ObjectRef]bool, len(w.Objects)),
+	}
+	for _, o := range w.Objects {
+		if err := p.add(ctx, r, w, o); err != nil {
+			return nil, err
+		}
+	}
+	if w.CreateNamespace && w.TargetNamespace != "" {
+		p.keeps[namespaceRef(w.TargetNamespace)] = true
+	}
+	return p, nil
+}
+
+func (p *plan) add(ctx context.Context, r *resolver, w wish, o *unstructured.Unstructured) error {
+	gvk := o.GroupVersionKind()
+	ref := delivery.RefOf(o)
+	if problem := badName(o); problem != "" {
+		p.refuse(ref, problem)
+		return nil
+	}
+	it := item{ref: ref, stage: delivery.StageOf(gvk.GroupKind())}
+	def, ours := p.definitions[gvk.GroupKind()]
+	it.ours = ours
+	namespaced := def.namespaced
+	var err error
+	if ours {
+		it.mapping, err = r.peek(ctx, gvk)
+	} else {
+		it.mapping, err = r.find(ctx, gvk)
+	}
+	switch {
+	case err == nil:
+		namespaced = it.mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	case ours && errors.Is(err, errNotServed): // known as soon as its definition is there
+	case errors.Is(err, errNotServed), errors.Is(err, errGroupFailing):
+		p.failed = append(p.failed, unknownKind(ref, gvk, err))
+		p.loose[looseRef(ref)] = true
+		return nil
+	default:
+		return err
+	}
+	if !namespaced && ref.Namespace != "" {
+		p.refuse(ref, fmt.Sprintf("%s is cluster-scoped: remove metadata.namespace", gvk.Kind))
+		ref.Namespace = ""
+		p.keeps[ref] = true
+		return nil
+	}
+	if namespaced && ref.Namespace == "" {
+		it.ref.Namespace = defaultNamespace(w.TargetNamespace)
+	}
+	if p.keeps[it.ref] {
+		return failure.Terminal(v1alpha1.ReasonApplyFailed, nil, "the render holds %s twice: remove one", it.ref)
+	}
+	p.keeps[it.ref] = true
+	it.object = marked(o, it.ref.Namespace, w.Owner)
+	p.items = append(p.items, it)
+	return nil
+}
+
+func (p *plan) refuse(ref delivery.ObjectRef, message string) {
+	p.failed = append(p.failed, ObjectError{Ref: ref, Reason: v1alpha1.ReasonApplyFailed, Message: message, Terminal: true})
+}
+
+// entries are what Announce writes ahead.
+func (p *plan) entries() []v1alpha1.InventoryEntry {
+	out := make([]v1alpha1.InventoryEntry, 0, len(p.items))
+	for i := range p.items {
+		out = append(out, p.items[i].entry(""))
+	}
+	return out
+}
+
+// split finds the entries of a Record that are not wished for. Stale ones are to be deleted. Renamed ones are the same
+// object as something that is wished for, by its UID, as when a kind moves to another group: they are forgotten only.
+func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []delivery.ObjectRef) {
+	wished := map[string]bool{}
+	entries := rec.Entries()
+	for _, e := range entries {
+		if p.wants(RefOf(e)) && e.UID != "" {
+			wished[e.UID] = true
+		}
+	}
+	for _, e := range entries {
+		switch {
+		case p.wants(RefOf(e)):
+		case wished[e.UID]:
+			renamed = append(renamed, RefOf(e))
+		default:
+			stale = append(stale, e)
+		}
+	}
+	return stale, renamed
+}
+
+func (p *plan) wants(ref delivery.ObjectRef) bool {
+	return p.keeps[ref] || p.loose[looseRef(ref)]
+}
+
+func (it *item) entry(uid string) v1alpha1.InventoryEntry {
+	gvk := it.object.GroupVersionKind()
+	return v1alpha1.InventoryEntry{
+		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind,
+		Namespace: it.ref.Namespace, Name: it.ref.Name, UID: uid,
+	}
+}
+
+// marked copies as much of an object as it changes: the render stays as it is, and large objects are not doubled.
+func marked(o *unstructured.Unstructured, namespace string, owner delivery.Owner) *unstructured.Unstructured {
+	object := maps.Clone(o.Object)
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	for _, servers := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "selfLink"} {
+		delete(metadata, servers)
+	}
+	metadata["labels"] = with(metadata["labels"], v1alpha1.LabelOwner, owner.Key())
+	metadata["annotations"] = with(metadata["annotations"], v1alpha1.AnnotationRelease, owner.String())
+	if namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	object["metadata"] = metadata
+	return &unstructured.Unstructured{Object: object}
+}
+
+func with(m any, key, value string) map[string]any {
+	old, _ := m.(map[string]any)
+	out := make(map[string]any, len(old)+1)
+	maps.Copy(out, old)
+	out[key] = value
+	return out
+}
+
+func badName(o *unstructured.Unstructured) string {
+	if o.GetName() == "" {
+		return "it has no metadata.name: give it one"
+	}
+	if msgs := path.IsValidPathSegmentName(o.GetName()); len(msgs) > 0 {
+		return "its metadata.name cannot be part of a URL: rename it"
+	}
+	if msgs := path.IsValidPathSegmentName(o.GetNamespace()); len(msgs) > 0 {
+		return "its metadata.namespace cannot be part of a URL: rename it"
+	}
+	return ""
+}
+
+func defaultNamespace(target string) string {
+	if target == "" {
+		return "default"
+	}
+	return target
+}
+
+func looseRef(ref delivery.ObjectRef) delivery.ObjectRef {
+	ref.Namespace = ""
+	return ref
+}
+
+func namespaceRef(name string) delivery.ObjectRef {
+	return delivery.ObjectRef{Kind: "Namespace", Name: name}
+}

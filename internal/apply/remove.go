@@ -1,0 +1,251 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Removal is what a Prune or Delete came to. What is in Survivors, Failed and Waiting is still in the Record.
+type Removal struct {
+	// Removed is how many objects were seen gone.
+	Removed int
+	// Left are objects that stay on the target and are no longer convoy's: protected by their annotation, given up by
+	// keepWorkloads, or somebody else's by now.
+	Left []delivery.ObjectRef
+	// Survivors are Namespaces and CustomResourceDefinitions that hold something that is not the Release's, each with
+	// an example.
+	Survivors []ObjectError
+	// Failed are objects that the cluster refuses to delete.
+	Failed []ObjectError
+	// Waiting are objects that are not gone yet, or that cannot be seen now.
+	Waiting []ObjectError
+}
+
+// Done reports whether nothing is left to do.
+func (r Removal) Done() bool {
+	return len(r.Survivors) == 0 && len(r.Failed) == 0 && len(r.Waiting) == 0
+}
+
+// verdict is what one look at one object says.
+type verdict int
+
+const (
+	remains  verdict = iota // it is there, or was not looked at; look again
+	gone                    // it is not there, or another object has its name
+	left                    // it stays, and is not convoy's
+	survives                // it holds what is not ours
+	refused                 // the cluster does not let convoy delete it
+	unseen                  // discovery cannot say whether it is there
+)
+
+// look is a verdict with what to say about it.
+type look struct {
+	verdict verdict
+	message string
+}
+
+// remover takes objects away, wave by wave.
+type remover struct {
+	resolve  *resolver
+	owner    delivery.Owner
+	keeps    func(delivery.ObjectRef) bool // what stays: a Namespace or definition that it needs survives
+	keepAll  bool                          // take the marks off everything, and delete nothing
+	parallel int
+	report   *reporter
+
+	mu      sync.Mutex
+	deleted map[delivery.ObjectRef]types.UID // what this run asked to delete
+	looks   map[delivery.ObjectRef]look
+	result  Removal
+	done    []delivery.ObjectRef // to be dropped from the Record
+}
+
+func newRemover(t Target, owner delivery.Owner, keeps func(delivery.ObjectRef) bool, parallel int, report *reporter) *remover {
+	return &remover{
+		resolve: newResolver(t), owner: owner, keeps: keeps, parallel: parallel, report: report,
+		deleted: map[delivery.ObjectRef]types.UID{}, looks: map[delivery.ObjectRef]look{},
+	}
+}
+
+// run removes the entries in the reverse order of an apply, and waits after each wave until its objects are gone. It
+// returns fatal errors and ctx's; result and done are right in any case.
+//
+// An object that the cluster refuses to delete holds back all later waves, as they may be what it needs to go. One
+// whose API group does not answer holds back Namespaces and definitions only: it may hold its own server for ever.
+func (r *remover) run(ctx context.Context, entries []v1alpha1.InventoryEntry) error {
+	waves := wavesOf(entries)
+	if r.keepAll {
+		waves = []wave{{entries: entries}}
+	}
+	for i, w := range waves {
+		if blocker, blocked := r.heldBack(w); blocked {
+			r.hold(w.entries, "it stays until %s is gone", blocker)
+			continue
+		}
+		r.report.stage(w.stage)
+		err := r.clear(ctx, w.entries)
+		if err != nil {
+			r.hold(w.entries, "it is not gone yet")
+			for _, later := range waves[i+1:] {
+				r.hold(later.entries, "its turn has not come yet")
+			}
+			r.collect(entries)
+			return err
+		}
+	}
+	r.collect(entries)
+	return nil
+}
+
+// clear looks at all entries again and again, more and more slowly, until none remains.
+func (r *remover) clear(ctx context.Context, entries []v1alpha1.InventoryEntry) error {
+	waiting := entries
+	var broken error
+	err := growing(100*time.Millisecond, 5*time.Second).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		broken = each(ctx, r.parallel, waiting, r.visit)
+		if broken != nil {
+			return false, broken
+		}
+		waiting = slices.DeleteFunc(slices.Clone(waiting), func(e v1alpha1.InventoryEntry) bool {
+			return r.looks[RefOf(e)].verdict != remains
+		})
+		return len(waiting) == 0, nil
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if broken != nil {
+		return broken
+	}
+	return err
+}
+
+// visit takes one step with one object. It returns fatal errors only.
+func (r *remover) visit(ctx context.Context, e v1alpha1.InventoryEntry) error {
+	found, err := r.step(ctx, e)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.looks[RefOf(e)] = found
+	r.mu.Unlock()
+	if found.verdict != remains {
+		r.report.one()
+	}
+	return nil
+}
+
+func (r *remover) step(ctx context.Context, e v1alpha1.InventoryEntry) (look, error) {
+	gvk := schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}
+	m, err := r.resolve.findAny(ctx, gvk)
+	switch {
+	case errors.Is(err, errNotServed):
+		return look{verdict: gone}, nil
+	case errors.Is(err, errGroupFailing):
+		return look{unseen, fmt.Sprintf("the API group %s does not answer on the cluster", e.Group)}, nil
+	case err != nil:
+		return look{}, err
+	}
+	live, err := r.get(ctx, m, e)
+	if err != nil {
+		return r.unread(ctx, err)
+	}
+	return r.judge(ctx, m, e, live)
+}
+
+// unread is the verdict on an object that could not be read.
+func (r *remover) unread(ctx context.Context, err error) (look, error) {
+	switch {
+	case fatal(err):
+		return look{}, err
+	case isRouteMissing(err): // the kind was there a moment ago: find out, and look again
+		r.resolve.refreshOlder(ctx, recent)
+		return look{remains, "the cluster does not serve its kind right now"}, nil
+	case apierrors.IsNotFound(err):
+		return look{verdict: gone}, nil
+	}
+	return r.refusedOr(err, "read")
+}
+
+// judge decides about an object that is there.
+func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.InventoryEntry, live *unstructured.Unstructured) (look, error) {
+	ref := RefOf(e)
+	r.mu.Lock()
+	asked, isAsked := r.deleted[ref]
+	r.mu.Unlock()
+	switch {
+	case isAsked && asked != live.GetUID():
+		return look{verdict: gone}, nil
+	case live.GetLabels()[v1alpha1.LabelOwner] != r.owner.Key():
+		return look{verdict: left}, nil
+	case r.keepAll:
+		return r.giveUp(ctx, m, live)
+	case live.GetDeletionTimestamp() != nil:
+		return look{remains, describeDeleting(live)}, nil
+	case live.GetAnnotations()[v1alpha1.AnnotationPrune] == "disabled":
+		return r.giveUp(ctx, m, live)
+	}
+	if found, holds, err := r.guard(ctx, ref, live); err != nil || holds {
+		return found, err
+	}
+	return r.delete(ctx, m, ref, live)
+}
+
+func (r *remover) delete(ctx context.Context, m *meta.RESTMapping, ref delivery.ObjectRef, live *unstructured.Unstructured) (look, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	uid := live.GetUID()
+	policy := metav1.DeletePropagationBackground
+	err := r.resolve.client(m, live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid},
+		PropagationPolicy: &policy,
+	})
+	switch {
+	case err == nil:
+		r.mu.Lock()
+		r.deleted[ref] = uid
+		r.mu.Unlock()
+		return look{remains, "it is not gone yet"}, nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return look{remains, "it is not gone yet"}, nil // look again: gone, or another object by now
+	}
+	return r.refusedOr(err, "delete")
+}
+
+// refusedOr tells a refusal for good from one that may pass.
+func (r *remover) refusedOr(err error, verb string) (look, error) {
+	if fatal(err) {
+		return look{}, err
+	}
+	if message, ok := passing(delivery.ObjectRef{}, err); ok {
+		return look{remains, message}, nil
+	}
+	return look{refused, fmt.Sprintf("the cluster does not let convoy %s it (%s)", verb, classOf(err))}, nil
+}
+
+func (r *remover) get(ctx context.Context, m *meta.RESTMapping, e v1alpha1.InventoryEntry) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return r.resolve.client(m, e.Namespace).Get(ctx, e.Name, getOptions)
+}
+
+func describeDeleting(live *unstructured.Unstructured) string {
+	if f := live.GetFinalizers(); len(f) > 0 {
+		return oneLine("it waits for the finalizer " + f[0])
+	}
+	return "it is not gone yet"
+}

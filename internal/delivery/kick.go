@@ -1,0 +1,108 @@
+package delivery
+
+import "strconv"
+
+// Key names one life of a Cluster or Release on the hub. With another UID it is another life.
+type Key struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String is namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// KickReason says why the watcher woke a workflow.
+type KickReason string
+
+// The reasons of a kick.
+const (
+	// KickChanged: the object itself was created or changed.
+	KickChanged KickReason = "Changed"
+	// KickDependency: a Secret or ConfigMap that it reads changed.
+	KickDependency KickReason = "Dependency"
+	// KickResync: nothing changed; the periodic resync of the informer came round.
+	KickResync KickReason = "Resync"
+	// KickDeleting: the object is being deleted, or changed while it is.
+	KickDeleting KickReason = "Deleting"
+)
+
+// Kick is what the watcher signals: a hint to look, never what to do. Workflows drain all pending kicks and
+// then act once.
+type Kick struct {
+	UID        string     `json:"uid"`
+	Generation int64      `json:"generation"`
+	Reason     KickReason `json:"reason"`
+}
+
+// Names of signals, updates and queries of the workflows.
+const (
+	SignalKick      = "kick"
+	SignalReprobe   = "reprobe"
+	SignalReconcile = "reconcile"
+	UpdateReprobe   = "reprobe"
+	UpdateReconcile = "reconcile"
+)
+
+// Task queues, by what may fill them: a hanging source must not take the slots of an apply.
+const (
+	// QueueMain runs the workflows and short activities.
+	QueueMain = "convoy"
+	// QueueProbe runs the retrying probes; the server limits its rate.
+	QueueProbe = "convoy-probe"
+	// QueueSource runs fetch and render.
+	QueueSource = "convoy-source"
+	// QueueApply runs everything that changes a target.
+	QueueApply = "convoy-apply"
+)
+
+// Names of the workflow types.
+const (
+	WorkflowCluster = "Cluster"
+	WorkflowRelease = "Release"
+	WorkflowRollout = "Rollout"
+)
+
+// ClusterWorkflowID is the ID of the workflow of a Cluster.
+func ClusterWorkflowID(namespace, name string) string { return "cluster/" + namespace + "/" + name }
+
+// ReleaseWorkflowID is the ID of the workflow of a Release.
+func ReleaseWorkflowID(namespace, name string) string { return "release/" + namespace + "/" + name }
+
+// RolloutWorkflowID is the ID of the workflow of one rollout.
+func RolloutWorkflowID(namespace, name string, number int64) string {
+	return "rollout/" + namespace + "/" + name + "/" + strconv.FormatInt(number, 10)
+}
+
+// ClusterInput starts the workflow of a Cluster, or its next run.
+type ClusterInput struct {
+	Key Key `json:"key"`
+	// Failures is how many probes in a row failed before this run.
+	Failures int `json:"failures,omitempty"`
+	// Probing: a probe was under way when the run before ended.
+	Probing bool `json:"probing,omitempty"`
+}
+
+// ReleaseInput starts the workflow of a Release, or its next run.
+type ReleaseInput struct {
+	Key Key `json:"key"`
+}
+
+// RolloutInput starts one rollout.
+type RolloutInput struct {
+	Key     Key    `json:"key"`
+	Cluster string `json:"cluster"`
+	Number  int64  `json:"number"`
+	Digest  string `json:"digest"`
+}
+
+// Names of the search attributes of the workflows.
+const (
+	AttributeCluster   = "ConvoyCluster"
+	AttributeRelease   = "ConvoyRelease"
+	AttributeNamespace = "ConvoyNamespace"
+	AttributePhase     = "ConvoyPhase"
+	AttributeRevision  = "ConvoyRevision"
+	// AttributeReady is the only one that is a Bool; the others are Keywords.
+	AttributeReady = "ConvoyReady"
+)

@@ -1,0 +1,108 @@
+package render
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+)
+
+// Input is all that a render depends on.
+type Input struct {
+	// Files by slash path relative to the source's folder. Paths that begin with "../" are of folders beside it,
+	// for kustomize.
+	Files map[string][]byte
+	// Path is the source's folder within its repository. It is needed when Files has paths that begin with "../".
+	Path string
+	// Type that the Release asks for; "" to find out.
+	Type v1alpha1.RenderType
+	// Kept is the type that was found out earlier. A tree that now looks like another type is an error: it
+	// would prune what the other reading does not contain.
+	Kept v1alpha1.RenderType
+	// Mutations, in their order.
+	Mutations []v1alpha1.Mutation
+	// Context that templates of mutations read.
+	Context delivery.Context
+	// TargetNamespace of the Release, part of the canonical form.
+	TargetNamespace string
+}
+
+// Output is a render.
+type Output struct {
+	// Type that was given or found out.
+	Type v1alpha1.RenderType
+	// Skipped are the files of a plain tree that were left out, at most ten.
+	Skipped []string
+	// Objects in the order of an apply.
+	Objects []*unstructured.Unstructured
+	// Canonical form of Objects; Decode reads it.
+	Canonical []byte
+	// Digest of Canonical, "sha256:" and 64 hexadecimal digits.
+	Digest string
+}
+
+// Render makes objects of files.
+//
+// Whatever is wrong with the files or a mutation is a terminal failure with reason RenderFailed, whose message
+// names the file and document, or the mutation and object, and never holds a value. The only other error is the
+// one of ctx, which is looked at between steps.
+func Render(ctx context.Context, in Input) (*Output, error) {
+	kind, err := typeOf(in)
+	if err != nil {
+		return nil, err
+	}
+	out := &Output{Type: kind}
+	var found []located
+	if kind == v1alpha1.RenderKustomize {
+		found, err = kustomize(ctx, in)
+	} else {
+		found, out.Skipped, err = plain(ctx, in.Files)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAll(ctx, found, in.TargetNamespace); err != nil {
+		return nil, err
+	}
+	if err := mutate(ctx, found, in.Mutations, in.Context); err != nil {
+		return nil, err
+	}
+	if out.Canonical, err = encode(found, in.TargetNamespace); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(out.Canonical)
+	out.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	// What is applied later is read back from the canonical form, so the objects given out now are, too.
+	out.Objects, err = Decode(out.Canonical)
+	return out, err
+}
+
+// typeOf decides how the tree is read.
+func typeOf(in Input) (v1alpha1.RenderType, error) {
+	_, hasKustomization := kustomizationIn(in.Files, ".")
+	switch {
+	case in.Type == v1alpha1.RenderKustomize && !hasKustomization:
+		return "", invalid("the source's folder has no kustomization.yaml, and spec.render.type is %s", in.Type)
+	case in.Type == v1alpha1.RenderKustomize, in.Type == v1alpha1.RenderPlain:
+		return in.Type, nil
+	case in.Type != "":
+		return "", invalid("spec.render.type %s is not supported; use %s or %s", in.Type, v1alpha1.RenderKustomize, v1alpha1.RenderPlain)
+	}
+	found := v1alpha1.RenderPlain
+	if hasKustomization {
+		found = v1alpha1.RenderKustomize
+	}
+	if in.Kept != "" && in.Kept != found {
+		return "", invalid("the source was rendered as %s before and looks like %s now; set spec.render.type if that is meant", in.Kept, found)
+	}
+	return found, nil
+}
+
+func invalid(format string, args ...any) error {
+	return failure.Terminal(v1alpha1.ReasonRenderFailed, nil, format, args...)
+}

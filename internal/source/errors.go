@@ -1,0 +1,138 @@
+package source
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/failure"
+)
+
+// What can be wrong with a repository. explain gives these their messages.
+var (
+	errNoBranch         = errors.New("no such branch")
+	errNotServed        = errors.New("the commit is not served")
+	errRepositoryTooBig = errors.New("the repository is too big")
+
+	errNoPath     = errors.New("does not exist")
+	errNotFolder  = errors.New("is a file, not a folder")
+	errLeavesTree = errors.New("is a symbolic link that leaves the repository")
+	errLinkLoop   = errors.New("is a symbolic link that leads back to itself")
+	errDangling   = errors.New("is a symbolic link to something that does not exist")
+	errSubmodule  = errors.New("is a submodule, which is not supported; copy its files into the repository")
+	errBadName    = errors.New("is not a file or folder that git would write")
+)
+
+// pathError says what is wrong with a path of the repository.
+type pathError struct {
+	path string
+	err  error
+}
+
+func (e pathError) Error() string { return fmt.Sprintf("%q %v", e.path, e.err) }
+func (e pathError) Unwrap() error { return e.err }
+
+func linkError(err error) error {
+	if errors.Is(err, errNoPath) {
+		return errDangling
+	}
+	return err
+}
+
+func tooBig(l Limits) error {
+	return failure.Transient(v1alpha1.ReasonSourceFailed, nil, "the source holds more than %d bytes; choose a smaller path or raise --source-max-bytes", l.MaxBytes)
+}
+
+func tooMany(l Limits) error {
+	return failure.Transient(v1alpha1.ReasonSourceFailed, nil, "the source holds more than %d files and folders; choose a smaller path or raise --source-max-files", l.MaxFiles)
+}
+
+func tooDeep(l Limits) error {
+	return failure.Transient(v1alpha1.ReasonSourceFailed, nil, "the source has folders more than %d deep; choose a smaller path or raise --source-max-depth", l.MaxDepth)
+}
+
+// explain makes a failure of an error of a fetch. It is nil for nil, and the error of ctx when the caller gave up.
+func (s *Sources) explain(ctx context.Context, repo repository, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, known := failure.As(err); known {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err = unwrapped(err)
+	var p pathError
+	switch {
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		return notFound(err, "repository %s does not exist", repo.url)
+	case errors.Is(err, errNoBranch), errors.Is(err, transport.ErrEmptyRemoteRepository):
+		return notFound(err, "repository %s has no branch %s; what was delivered stays", repo.url, repo.branch)
+	case errors.Is(err, errNotServed):
+		return notFound(err, "repository %s moved on: the commit is no longer served", repo.url)
+	case errors.As(err, &p) && p.path == repo.path && (errors.Is(err, errNoPath) || errors.Is(err, errNotFolder)):
+		return notFound(err, "repository %s, branch %s: the path %s %v", repo.url, repo.branch, p.path, p.err)
+	case errors.As(err, &p):
+		return failed(err, "repository %s, branch %s: %v", repo.url, repo.branch, p)
+	case errors.Is(err, errRepositoryTooBig):
+		return failed(err, "repository %s holds more than %d bytes in one commit; raise --source-max-repository-bytes", repo.url, s.limits.MaxRepositoryBytes)
+	}
+	return failed(err, "repository %s %s", repo.url, s.classOf(err))
+}
+
+// classOf names what went wrong between here and the server, without a word of the server's own.
+func (s *Sources) classOf(err error) string {
+	var (
+		dns     *net.DNSError
+		network net.Error
+		cert    *tls.CertificateVerificationError
+		status  *githttp.Err
+	)
+	switch {
+	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
+		return "does not exist, or asks for credentials, which are not supported"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return fmt.Sprintf("did not answer within %s (--source-fetch-timeout)", s.limits.FetchTimeout)
+	case errors.As(err, &dns):
+		return "is on a host whose name does not resolve"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "is on a host that refuses the connection"
+	case errors.As(err, &cert):
+		return "has a certificate that is not trusted"
+	case errors.As(err, &status):
+		return fmt.Sprintf("answers with HTTP status %d", status.StatusCode())
+	case errors.As(err, &network):
+		return "cannot be reached"
+	}
+	return "does not answer like a git server"
+}
+
+// unwrapped takes off the wrappers of go-git that hide what they wrap from errors.Is.
+func unwrapped(err error) error {
+	var unexpected *plumbing.UnexpectedError
+	var permanent *plumbing.PermanentError
+	switch {
+	case errors.As(err, &unexpected):
+		return errors.Join(err, unwrapped(unexpected.Err))
+	case errors.As(err, &permanent):
+		return errors.Join(err, unwrapped(permanent.Err))
+	}
+	return err
+}
+
+func notFound(cause error, format string, args ...any) error {
+	return failure.Transient(v1alpha1.ReasonSourceNotFound, cause, format, args...)
+}
+
+func failed(cause error, format string, args ...any) error {
+	return failure.Transient(v1alpha1.ReasonSourceFailed, cause, format, args...)
+}

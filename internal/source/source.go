@@ -1,0 +1,111 @@
+package source
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/failure"
+)
+
+// Bundle is the content of a source at one revision. Bundles are shared: nobody may change one.
+type Bundle struct {
+	// Revision is immutable: "<branch>@sha1:<commit>", or "sha256:<digest>" for a ConfigMap.
+	Revision string
+	// Digest is "sha256:" and the hash over paths and bytes of Files.
+	Digest string
+	// Path is the folder of the repository that the source names, clean and without slashes at its ends; "" for the
+	// whole repository and for a ConfigMap.
+	Path string
+	// Files are the contents by slash path relative to Path. When the folder is a kustomize overlay, Files also holds the
+	// folders of the same repository that it refers to, with paths that begin with "../".
+	Files map[string][]byte
+}
+
+// Limits bound what a source may cost. A field that is zero takes its default.
+type Limits struct {
+	// MaxBytes of a bundle (--source-max-bytes, 64 MiB).
+	MaxBytes int64
+	// MaxFiles and folders of a bundle (--source-max-files, 10000).
+	MaxFiles int
+	// MaxDepth of folders below the source's path (--source-max-depth, 32).
+	MaxDepth int
+	// MaxRepositoryBytes of everything in one commit, uncompressed (--source-max-repository-bytes, 256 MiB).
+	MaxRepositoryBytes int64
+	// CacheBytes of bundles and commits that are kept in memory (--source-cache-bytes, 256 MiB).
+	CacheBytes int64
+	// FetchTimeout of one fetch (--source-fetch-timeout, 60 s).
+	FetchTimeout time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.MaxBytes, 64<<20)
+	setDefault(&l.MaxFiles, 10_000)
+	setDefault(&l.MaxDepth, 32)
+	setDefault(&l.MaxRepositoryBytes, 256<<20)
+	setDefault(&l.CacheBytes, 256<<20)
+	setDefault(&l.FetchTimeout, 60*time.Second)
+	return l
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Sources fetches and caches bundles. It is safe for concurrent use; equal fetches at the same time are one.
+type Sources struct {
+	hub     client.Reader
+	limits  Limits
+	cache   *cache
+	flights *flights
+	git     *gitClient
+}
+
+// New makes Sources that read ConfigMaps through hub, which must not cache them: a revision is only as new as
+// what hub answers.
+func New(hub client.Reader, l Limits) *Sources {
+	l = l.withDefaults()
+	return &Sources{
+		hub: hub, limits: l,
+		cache:   newCache(l.CacheBytes),
+		flights: newFlights(l.FetchTimeout),
+		git:     newGitClient(l),
+	}
+}
+
+// Fetch returns the newest revision of src, for a Release of the namespace. For git it costs one look at the
+// references when the bundle is cached.
+//
+// Errors are transient failures, because a source can heal without a change of the Release: SourceNotFound when the
+// repository, branch, folder or ConfigMap does not exist, else SourceFailed. A source that can never work is a
+// terminal SourceFailed. When ctx ends first, the error is the one of ctx.
+func (s *Sources) Fetch(ctx context.Context, namespace string, src v1alpha1.Source) (*Bundle, error) {
+	switch {
+	case src.Git != nil:
+		return s.fetchGit(ctx, src.Git)
+	case src.ConfigMap != nil:
+		return s.readConfigMap(ctx, namespace, src.ConfigMap.Name)
+	}
+	return nil, errNoSource()
+}
+
+// Open returns exactly the given revision of src, from the cache or fetched again. When it can no longer be had, the
+// error is a transient SourceNotFound that says that the source moved on.
+func (s *Sources) Open(ctx context.Context, namespace string, src v1alpha1.Source, revision string) (*Bundle, error) {
+	switch {
+	case src.Git != nil:
+		return s.openGit(ctx, src.Git, revision)
+	case src.ConfigMap != nil:
+		return s.openConfigMap(ctx, namespace, src.ConfigMap.Name, revision)
+	}
+	return nil, errNoSource()
+}
+
+func errNoSource() error {
+	return failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source names neither git nor a ConfigMap")
+}

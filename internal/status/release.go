@@ -1,0 +1,198 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+)
+
+// stalledReasons are failures that only a change by somebody heals; convoy looks again at the interval.
+var stalledReasons = []string{
+	v1alpha1.ReasonRenderFailed, v1alpha1.ReasonEmptyRender, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict,
+	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonUnsupported,
+}
+
+// SourceFailed records that the source could not be read. What was applied stays as it is.
+func SourceFailed(r *v1alpha1.Release, f *failure.Error) {
+	fail(r, v1alpha1.ConditionSourceReady, f.Reason, f.Message)
+}
+
+// ClusterNotReady records that the gate is closed. Nothing is claimed about health meanwhile.
+func ClusterNotReady(r *v1alpha1.Release, message string) {
+	set(r, v1alpha1.ConditionSourceReady, metav1.ConditionTrue, v1alpha1.ReasonFetched, "the source was read")
+	if meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy) != nil {
+		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady, message)
+	}
+	fail(r, v1alpha1.ConditionApplied, v1alpha1.ReasonClusterNotReady, message)
+}
+
+// RenderFailed records that the source or a mutation is not valid. What was applied stays as it is.
+func RenderFailed(r *v1alpha1.Release, source v1alpha1.SourceStatus, f *failure.Error) {
+	sourceReady(r, source)
+	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	fail(r, v1alpha1.ConditionRendered, f.Reason, f.Message)
+}
+
+// Render is what a render found, for the status.
+type Render struct {
+	Inputs string
+	Source v1alpha1.SourceStatus
+	Render v1alpha1.RenderStatus
+	Ref    v1alpha1.RenderRef
+	// Objects is how many objects it holds.
+	Objects int
+}
+
+// Rendered records a render that the target already has.
+func Rendered(r *v1alpha1.Release, in Render) {
+	rendered(r, in)
+	delivered(r)
+}
+
+// RolloutStarted records a render that is about to be applied.
+func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStatus) {
+	rendered(r, in)
+	if r.Status.Rollout == nil || r.Status.Rollout.Number != rollout.Number {
+		r.Status.Rollout = &rollout
+	}
+	message := fmt.Sprintf("rollout %d is under way", rollout.Number)
+	set(r, v1alpha1.ConditionApplied, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message)
+	progress(r, message)
+}
+
+func rendered(r *v1alpha1.Release, in Render) {
+	sourceReady(r, in.Source)
+	s := &r.Status
+	s.InputsDigest = in.Inputs
+	s.Render = &in.Render
+	if s.RenderRef != nil && s.RenderRef.Digest != in.Ref.Digest {
+		s.PreviousRenderRefs = append([]v1alpha1.RenderRef{*s.RenderRef}, s.PreviousRenderRefs...)
+	}
+	s.RenderRef = &in.Ref
+	s.PreviousRenderRefs = slices.DeleteFunc(s.PreviousRenderRefs, func(p v1alpha1.RenderRef) bool { return p.Digest == in.Ref.Digest })
+	if keep := int(max(r.Spec.SyncPolicy.HistoryLimit, 1)) - 1; len(s.PreviousRenderRefs) > keep {
+		s.PreviousRenderRefs = s.PreviousRenderRefs[:keep]
+	}
+	s.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(in.Objects, "object"))
+}
+
+// UpToDate records a reconcile that found nothing to do.
+func UpToDate(r *v1alpha1.Release, source v1alpha1.SourceStatus) {
+	sourceReady(r, source)
+	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	delivered(r)
+}
+
+// ApplyRetrying records that the target could not take everything for now.
+func ApplyRetrying(r *v1alpha1.Release, reason, message string) {
+	fail(r, v1alpha1.ConditionApplied, reason, message)
+}
+
+// Applied records that every object is on the target while health is still awaited.
+func Applied(r *v1alpha1.Release, waiting string) {
+	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
+	progress(r, waiting)
+}
+
+// RolloutSucceeded concludes the rollout: everything is applied and healthy.
+func RolloutSucceeded(r *v1alpha1.Release, recorded int) {
+	r.Status.Rollout.Phase = v1alpha1.RolloutSucceeded
+	setInventory(r, recorded)
+	delivered(r)
+}
+
+// RolloutFailed concludes the rollout with a failure of one condition.
+func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recorded int) {
+	r.Status.Rollout.Phase = v1alpha1.RolloutFailed
+	setInventory(r, recorded)
+	if condition == v1alpha1.ConditionHealthy {
+		set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
+	}
+	fail(r, condition, reason, message)
+}
+
+// ReleaseDeleting records what a deletion does or waits for.
+func ReleaseDeleting(r *v1alpha1.Release, reason, message string) {
+	set(r, v1alpha1.ConditionDeleting, metav1.ConditionTrue, reason, message)
+	conclude(r, metav1.ConditionFalse, v1alpha1.ReasonDeleting, message)
+}
+
+func setInventory(r *v1alpha1.Release, recorded int) {
+	state := v1alpha1.InventoryRecorded
+	if recorded == 0 {
+		state = v1alpha1.InventoryEmpty
+	}
+	r.Status.Inventory = &v1alpha1.InventoryStatus{State: state, Objects: int32(min(recorded, 1<<30))} //nolint:gosec // capped on this line
+}
+
+func delivered(r *v1alpha1.Release) {
+	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
+	set(r, v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy, "all objects are healthy")
+	conclude(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, appliedMessage(r))
+}
+
+func appliedMessage(r *v1alpha1.Release) string {
+	if r.Status.Rollout == nil {
+		return "nothing to apply"
+	}
+	return fmt.Sprintf("rollout %d applied %s", r.Status.Rollout.Number, counts(int(r.Status.Rollout.Objects), "object"))
+}
+
+func sourceReady(r *v1alpha1.Release, source v1alpha1.SourceStatus) {
+	r.Status.Source = &source
+	set(r, v1alpha1.ConditionSourceReady, metav1.ConditionTrue, v1alpha1.ReasonFetched, "the source was read")
+}
+
+func fail(r *v1alpha1.Release, condition, reason, message string) {
+	set(r, condition, metav1.ConditionFalse, reason, message)
+	conclude(r, metav1.ConditionFalse, reason, message)
+}
+
+func progress(r *v1alpha1.Release, message string) {
+	set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message)
+	conclude(r, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message)
+}
+
+func set(r *v1alpha1.Release, condition string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
+		Type: condition, Status: status, ObservedGeneration: r.Generation, Reason: reason, Message: message,
+	})
+}
+
+// conclude derives Ready, Reconciling and Stalled from the outcome of the last step. A deletion outweighs it.
+func conclude(r *v1alpha1.Release, status metav1.ConditionStatus, reason, message string) {
+	r.Status.ObservedGeneration = r.Generation
+	if r.Status.Inventory == nil && delivery.NothingApplied(r, false) {
+		r.Status.Inventory = &v1alpha1.InventoryStatus{State: v1alpha1.InventoryEmpty}
+	}
+	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d != nil {
+		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonDeleting, d.Message
+	}
+	set(r, v1alpha1.ConditionReady, status, reason, message)
+	stalled := slices.Contains(stalledReasons, reason)
+	flag(r, v1alpha1.ConditionStalled, stalled, reason, message)
+	flag(r, v1alpha1.ConditionReconciling, status != metav1.ConditionTrue && !stalled, reason, message)
+}
+
+// flag keeps an abnormal-true condition: present when true, absent otherwise.
+func flag(r *v1alpha1.Release, condition string, on bool, reason, message string) {
+	if on {
+		set(r, condition, metav1.ConditionTrue, reason, message)
+		return
+	}
+	meta.RemoveStatusCondition(&r.Status.Conditions, condition)
+}
+
+func counts(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

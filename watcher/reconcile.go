@@ -1,0 +1,109 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// entity is what is different between the workflows of the two kinds.
+type entity struct {
+	workflow   string
+	id         string
+	input      func(delivery.Key) any
+	finalizer  string
+	attributes temporal.SearchAttributes
+	summary    string
+}
+
+func (w *watcher) reconcileCluster(ctx context.Context, req request) (reconcile.Result, error) {
+	var c v1alpha1.Cluster
+	return w.hand(ctx, req, &c, func() entity {
+		return entity{
+			workflow: delivery.WorkflowCluster, id: delivery.ClusterWorkflowID(c.Namespace, c.Name), finalizer: v1alpha1.ClusterFinalizer,
+			input:      func(k delivery.Key) any { return delivery.ClusterInput{Key: k} },
+			attributes: attributes(c.Namespace, keyword(delivery.AttributeCluster).ValueSet(c.Name)),
+			summary:    "Cluster " + c.Namespace + "/" + c.Name,
+		}
+	})
+}
+
+func (w *watcher) reconcileRelease(ctx context.Context, req request) (reconcile.Result, error) {
+	var r v1alpha1.Release
+	return w.hand(ctx, req, &r, func() entity {
+		return entity{
+			workflow: delivery.WorkflowRelease, id: delivery.ReleaseWorkflowID(r.Namespace, r.Name), finalizer: v1alpha1.ReleaseFinalizer,
+			input: func(k delivery.Key) any { return delivery.ReleaseInput{Key: k} },
+			attributes: attributes(r.Namespace, keyword(delivery.AttributeRelease).ValueSet(r.Name),
+				keyword(delivery.AttributeCluster).ValueSet(r.Spec.ClusterRef.Name)),
+			summary: "Release " + r.Namespace + "/" + r.Name,
+		}
+	})
+}
+
+func keyword(name string) temporal.SearchAttributeKeyKeyword {
+	return temporal.NewSearchAttributeKeyKeyword(name)
+}
+
+func attributes(namespace string, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(append(more, keyword(delivery.AttributeNamespace).ValueSet(namespace))...)
+}
+
+// hand gives a change over to the workflow of its object. The finalizer is there before the first signal, so
+// that no deletion can be missed by a workflow that has begun.
+func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, describe func() entity) (reconcile.Result, error) {
+	if err := w.hub.Get(ctx, req.NamespacedName, o); err != nil {
+		return reconcile.Result{}, hubclient.IgnoreNotFound(err)
+	}
+	e := describe()
+	deleting := !o.GetDeletionTimestamp().IsZero()
+	if deleting && !controllerutil.ContainsFinalizer(o, e.finalizer) {
+		return reconcile.Result{}, nil
+	}
+	if !deleting {
+		if err := w.finalizer(ctx, o, e.finalizer); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	kick := delivery.Kick{UID: string(o.GetUID()), Generation: o.GetGeneration(), Reason: req.reason}
+	if deleting {
+		kick.Reason = delivery.KickDeleting
+	}
+	key := delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
+	_, err := w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, client.StartWorkflowOptions{
+		TaskQueue: delivery.QueueMain, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		TypedSearchAttributes: e.attributes, StaticSummary: e.summary,
+	}, e.workflow, e.input(key))
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("signal workflow %s: %w", e.id, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// finalizer adds the finalizer and, on a Release, the mark of a new life.
+func (w *watcher) finalizer(ctx context.Context, o hubclient.Object, name string) error {
+	before := o.DeepCopyObject().(hubclient.Object) //nolint:forcetypeassert // a deep copy has the type of its original
+	if !controllerutil.AddFinalizer(o, name) {
+		return nil
+	}
+	if r, ok := o.(*v1alpha1.Release); ok {
+		if r.Annotations == nil {
+			r.Annotations = map[string]string{}
+		}
+		r.Annotations[v1alpha1.AnnotationNewLife] = string(r.UID)
+	}
+	patch := hubclient.MergeFromWithOptions(before, hubclient.MergeFromWithOptimisticLock{})
+	if err := w.hub.Patch(ctx, o, patch); err != nil {
+		return fmt.Errorf("add the finalizer to %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+// Package watcher turns changes of Clusters and Releases, and of the Secrets and ConfigMaps that they read, into
+// signals to their workflows, which it starts when they are not running. It adds finalizers before the first
+// signal. It decides nothing about deliveries and never touches a target; cmd/convoy runs it.
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Starter is the part of a Temporal client that the watcher uses.
+type Starter interface {
+	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
+		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
+}
+
+// Options of the watcher.
+type Options struct {
+	// ResyncPeriod is over how long a resync is spread. It is also the SyncPeriod of the manager's cache.
+	ResyncPeriod time.Duration
+}
+
+// request is one reason to wake the workflow of one object.
+type request struct {
+	types.NamespacedName
+	reason delivery.KickReason
+}
+
+// String is for logs.
+func (r request) String() string { return r.NamespacedName.String() + " " + string(r.reason) }
+
+type queue = workqueue.TypedRateLimitingInterface[request]
+
+// debounce folds changes of one object that follow each other closely into one signal, which also keeps a
+// workflow below five signals per second.
+const debounce = 200 * time.Millisecond
+
+// Setup adds the watcher to a manager.
+func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
+	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod}
+	if err := w.index(mgr); err != nil {
+		return err
+	}
+	clusters, err := newController(mgr, "cluster", w.reconcileCluster)
+	if err != nil {
+		return err
+	}
+	releases, err := newController(mgr, "release", w.reconcileRelease)
+	if err != nil {
+		return err
+	}
+	hub := mgr.GetCache()
+	sources := []struct {
+		to     controller.TypedController[request]
+		source source.TypedSource[request]
+	}{
+		{clusters, source.TypedKind(hub, &v1alpha1.Cluster{}, w.onCluster())},
+		{clusters, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.clustersOfSecret))},
+		{releases, source.TypedKind(hub, &v1alpha1.Release{}, w.onRelease())},
+		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOfConfigMap))},
+	}
+	for _, s := range sources {
+		if err := s.to.Watch(s.source); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
+}
+
+func newController(mgr ctrl.Manager, name string, do reconcile.TypedFunc[request]) (controller.TypedController[request], error) {
+	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[request]{
+		Reconciler: do, MaxConcurrentReconciles: 8,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// metadataOf watches a core kind without its content: Secrets must not be held in memory.
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}}
+}
+
+type watcher struct {
+	hub     hubclient.Client
+	starter Starter
+	resync  time.Duration
+}
+
+// onCluster wakes a Cluster when it is new, changed or being deleted, and at each resync, which informers tell
+// as an update without a new resourceVersion.
+func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, request] {
+	return handler.TypedFuncs[*v1alpha1.Cluster, request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Cluster], q queue) {
+			known := e.Object.Status.ObservedGeneration == e.Object.Generation
+			if e.IsInInitialList && known && e.Object.DeletionTimestamp.IsZero() {
+				q.AddAfter(requestFor(e.Object, delivery.KickResync), w.spread())
+				return
+			}
+			q.Add(requestFor(e.Object, delivery.KickChanged))
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.Cluster], q queue) {
+			switch {
+			case e.ObjectOld.ResourceVersion == e.ObjectNew.ResourceVersion:
+				q.AddAfter(requestFor(e.ObjectNew, delivery.KickResync), w.spread())
+			case e.ObjectOld.Generation != e.ObjectNew.Generation: // a deletion is a new generation too
+				q.AddAfter(requestFor(e.ObjectNew, delivery.KickChanged), debounce)
+			}
+		},
+	}
+}
+
+// onRelease wakes a Release when it is new to this process, and when its spec, labels or annotations change or
+// it is deleted. Its own status and finalizers wake nobody.
+func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, request] {
+	return handler.TypedFuncs[*v1alpha1.Release, request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Release], q queue) {
+			q.Add(requestFor(e.Object, delivery.KickChanged))
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.Release], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(requestFor(e.ObjectNew, delivery.KickChanged), debounce)
+			}
+		},
+	}
+}
+
+// onDependency wakes those that read an object. What exists when the process starts has been read already.
+func (w *watcher) onDependency(readers func(context.Context, hubclient.Object) []types.NamespacedName) handler.TypedEventHandler[*metav1.PartialObjectMetadata, request] {
+	wake := func(ctx context.Context, o hubclient.Object, q queue) {
+		for _, name := range readers(ctx, o) {
+			q.AddAfter(request{name, delivery.KickDependency}, debounce)
+		}
+	}
+	return handler.TypedFuncs[*metav1.PartialObjectMetadata, request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
+			if !e.IsInInitialList {
+				wake(ctx, e.Object, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
+			if e.ObjectOld.ResourceVersion != e.ObjectNew.ResourceVersion {
+				wake(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
+			wake(ctx, e.Object, q)
+		},
+	}
+}
+
+// spread is a random moment of the resync period, so that a resync does not probe everything at once.
+func (w *watcher) spread() time.Duration {
+	return time.Duration(rand.Int64N(int64(w.resync)*9/10 + 1)) //nolint:gosec // a spread needs no secrecy
+}
+
+func requestFor(o hubclient.Object, reason delivery.KickReason) request {
+	return request{hubclient.ObjectKeyFromObject(o), reason}
+}

@@ -1,0 +1,155 @@
+// Package worker runs convoy's workflows and activities: which task queue has which of them, how many at once,
+// how long a stop may take. It decides nothing about deliveries; cmd/convoy runs it.
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/workflows"
+)
+
+// Options of a worker.
+type Options struct {
+	// Namespace of Temporal that the client works in.
+	Namespace string
+	// ProbesPerSecond caps the retrying probes of all Clusters together; the Temporal server keeps to it.
+	ProbesPerSecond float64
+	// StopTimeout is how long running activities may go on when the process stops.
+	StopTimeout time.Duration
+}
+
+// Worker runs all task queues of convoy in one process.
+type Worker struct {
+	temporal client.Client
+	options  Options
+	acts     *activities.Activities
+}
+
+// New returns a worker that is not running yet.
+func New(temporal client.Client, acts *activities.Activities, o Options) *Worker {
+	return &Worker{temporal: temporal, options: o, acts: acts}
+}
+
+// Start runs until ctx is done, and then stops: no new tasks, running activities have StopTimeout to end. While
+// the Temporal server does not answer at the start, it waits for it.
+func (w *Worker) Start(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		return ensureSearchAttributes(ctx, w.temporal, w.options.Namespace)
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	fatal := make(chan error, 1)
+	var running []worker.Worker
+	defer func() {
+		for _, r := range running {
+			r.Stop()
+		}
+	}()
+	for _, q := range w.queues(fatal) {
+		if err := q.Start(); err != nil {
+			return fmt.Errorf("start worker: %w", err)
+		}
+		running = append(running, q)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-fatal:
+		return fmt.Errorf("worker: %w", err)
+	}
+}
+
+// NeedLeaderElection tells the manager that every replica works.
+func (w *Worker) NeedLeaderElection() bool { return false }
+
+// queues builds one worker per task queue.
+func (w *Worker) queues(fatal chan<- error) []worker.Worker {
+	main := worker.New(w.temporal, delivery.QueueMain, w.common(fatal, worker.Options{MaxConcurrentActivityExecutionSize: 100}))
+	Register(main, w.acts)
+	activitiesOnly := map[string]worker.Options{
+		delivery.QueueProbe:  {MaxConcurrentActivityExecutionSize: 200, TaskQueueActivitiesPerSecond: w.options.ProbesPerSecond},
+		delivery.QueueSource: {MaxConcurrentActivityExecutionSize: 16},
+		delivery.QueueApply:  {MaxConcurrentActivityExecutionSize: 200},
+	}
+	all := []worker.Worker{main}
+	for queue, o := range activitiesOnly {
+		o.DisableWorkflowWorker = true
+		q := worker.New(w.temporal, queue, w.common(fatal, o))
+		q.RegisterActivity(w.acts)
+		all = append(all, q)
+	}
+	return all
+}
+
+// common adds what every queue has. Heartbeats go out at least every two seconds, because they are what brings a
+// cancellation to a running activity.
+func (w *Worker) common(fatal chan<- error, o worker.Options) worker.Options {
+	o.Interceptors = []interceptor.WorkerInterceptor{&classes{}}
+	o.WorkerStopTimeout = w.options.StopTimeout
+	o.MaxHeartbeatThrottleInterval = 2 * time.Second
+	o.DefaultHeartbeatThrottleInterval = 2 * time.Second
+	o.DisableRegistrationAliasing = true
+	o.OnFatalError = func(err error) {
+		select {
+		case fatal <- err:
+		default: // the first one is enough to end the process
+		}
+	}
+	return o
+}
+
+// Registry takes workflows and activities: a worker, or a test environment.
+type Registry interface {
+	RegisterWorkflowWithOptions(w any, options workflow.RegisterOptions)
+	RegisterActivity(a any)
+}
+
+// Register adds everything under the names that histories hold.
+func Register(r Registry, acts *activities.Activities) {
+	r.RegisterWorkflowWithOptions(workflows.Cluster, workflow.RegisterOptions{Name: delivery.WorkflowCluster})
+	r.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
+	r.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
+	r.RegisterActivity(acts)
+}
+
+// classes makes classes of whatever error or panic an activity ends with.
+type classes struct {
+	interceptor.WorkerInterceptorBase
+}
+
+// InterceptActivity puts Translate around every activity.
+func (c *classes) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &classesActivity{interceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type classesActivity struct {
+	interceptor.ActivityInboundInterceptorBase
+}
+
+// ExecuteActivity runs the activity. A panic loses its text, which may hold anything, and keeps its place in the
+// log of the process.
+func (c *classesActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			activity.GetLogger(ctx).Error("activity panicked", "activity", activity.GetInfo(ctx).ActivityType.Name, "at", panicSite())
+			out, err = nil, activities.Translate(ctx, errPanic)
+		}
+	}()
+	out, err = c.Next.ExecuteActivity(ctx, in)
+	return out, activities.Translate(ctx, err)
+}

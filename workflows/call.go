@@ -1,0 +1,89 @@
+// Package workflows is the story of a delivery: what follows what, what waits for what, what cancels what. It
+// is deterministic and does no I/O; every touch of the world is an activity. The watcher starts Cluster and
+// Release, Release starts Rollout.
+package workflows
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// acts names the activities; it is never called.
+var acts *activities.Activities
+
+// step is one kind of activity call: where it runs, how long it may take, how it is retried.
+type step[In, Out any] struct {
+	run     func(context.Context, In) (Out, error)
+	options workflow.ActivityOptions
+}
+
+// retryForever is the retry policy of a delay. The activity adds the jitter to each delay.
+func retryForever(b delivery.Backoff) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{InitialInterval: b.Base, BackoffCoefficient: 2, MaximumInterval: b.Cap}
+}
+
+// quick are the options of an activity that only reads and writes the hub.
+func quick(queue string, b delivery.Backoff) workflow.ActivityOptions {
+	return workflow.ActivityOptions{TaskQueue: queue, StartToCloseTimeout: 30 * time.Second, RetryPolicy: retryForever(b)}
+}
+
+// long are the options of an activity that heartbeats. A cancelled one is waited for, so that two never work on
+// the same thing at once.
+func long(queue string, timeout time.Duration, b delivery.Backoff) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue: queue, StartToCloseTimeout: timeout, HeartbeatTimeout: 10 * time.Second,
+		WaitForCancellation: true, RetryPolicy: retryForever(b),
+	}
+}
+
+// The activities of convoy, as workflows call them.
+var (
+	probeCluster    = step[activities.ProbeInput, activities.ProbeResult]{acts.ProbeCluster, long(delivery.QueueProbe, time.Minute, delivery.ProbeBackoff)}
+	finalizeCluster = step[activities.ObjectInput, activities.ObjectResult]{acts.FinalizeCluster, quick(delivery.QueueMain, delivery.Backoff{Base: time.Second, Cap: 10 * time.Second})}
+
+	fetchSource   = step[activities.ObjectInput, activities.FetchResult]{acts.FetchSource, long(delivery.QueueSource, 3*time.Minute, delivery.ReleaseBackoff)}
+	checkCluster  = step[activities.RevisionInput, activities.CheckResult]{acts.CheckCluster, quick(delivery.QueueMain, delivery.ReleaseBackoff)}
+	renderRelease = step[activities.RevisionInput, activities.RenderResult]{acts.RenderRelease, long(delivery.QueueSource, 5*time.Minute, delivery.ReleaseBackoff)}
+	deleteRelease = step[activities.ObjectInput, activities.ObjectResult]{acts.DeleteRelease, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
+
+	applyObjects = step[delivery.RolloutInput, activities.StepResult]{acts.ApplyObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
+	pruneObjects = step[activities.PruneInput, activities.StepResult]{acts.PruneObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
+	awaitHealth  = step[activities.HealthInput, activities.StepResult]{acts.AwaitHealth, long(delivery.QueueApply, 25*time.Hour, delivery.ReleaseBackoff)}
+)
+
+// once is the same step with a single attempt, on the queue that no resync can fill.
+func (s step[In, Out]) once() step[In, Out] {
+	s.options.RetryPolicy = &temporal.RetryPolicy{MaximumAttempts: 1}
+	if s.options.TaskQueue == delivery.QueueProbe {
+		s.options.TaskQueue = delivery.QueueMain
+	}
+	return s
+}
+
+// start schedules the step. id is a fixed handle for operators; summary is what the UI shows.
+func (s step[In, Out]) start(ctx workflow.Context, summary string, in In) workflow.Future {
+	s.options.Summary = summary
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, s.options), s.run, in)
+}
+
+// result waits for a step that was started.
+func result[Out any](ctx workflow.Context, f workflow.Future) (out Out, err error) {
+	err = f.Get(ctx, &out)
+	return out, err
+}
+
+// describe is the class and the message of a failed step.
+func describe(err error) (reason, message string) {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Type(), app.Message()
+	}
+	return activities.ReasonInternal, "the step did not finish"
+}

@@ -1,0 +1,293 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Release lives as long as a Release object: it reconciles at each kick and at the interval, has at most one
+// rollout under way, and removes the objects when the Release is deleted.
+func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
+	r := &release{key: in.Key, interval: time.Hour}
+	r.inbox = newInbox(ctx, delivery.SignalReconcile, "Look at the source and the Cluster now, also in the middle of a backoff.")
+	err := workflow.SetUpdateHandlerWithOptions(ctx, delivery.UpdateReconcile, r.reconcileNow, workflow.UpdateHandlerOptions{
+		Description: "Look at the source and the Cluster now, also in the middle of a backoff, and answer with what this look found.",
+	})
+	if err != nil {
+		return err
+	}
+	return r.run(ctx)
+}
+
+// release is the state of the workflow.
+type release struct {
+	key   delivery.Key
+	inbox *inbox
+	// interval until the next look when nothing else starts one; turn counts them, for the jitter.
+	interval time.Duration
+	turn     int64
+	outcome  Outcome
+	rollout  *rollout
+	deleting bool
+	// again: a reconcile was cut short, or ended in something that a new one has to settle.
+	again bool
+}
+
+// Outcome is what a reconcile found.
+type Outcome struct {
+	Life     activities.Life `json:"life"`
+	Revision string          `json:"revision,omitempty"`
+	Digest   string          `json:"digest,omitempty"`
+	Cluster  string          `json:"cluster,omitempty"`
+	// Rollout is the number of the rollout that it started or that is under way, 0 when none is due.
+	Rollout int64 `json:"rollout,omitempty"`
+	// Reason and Message say why nothing could be rolled out, or how the last rollout ended.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// rollout is the child that is under way.
+type rollout struct {
+	number int64
+	done   workflow.ChildWorkflowFuture
+	cancel workflow.CancelFunc
+}
+
+// errInterrupted ends a reconcile that news made obsolete.
+var errInterrupted = errors.New("interrupted by news")
+
+func (r *release) run(ctx workflow.Context) error {
+	for {
+		if err := r.await(ctx); err != nil {
+			return err
+		}
+		concluded := r.concludeRollout(ctx)
+		m := r.inbox.drain()
+		r.adopt(ctx, m)
+		var err error
+		switch {
+		case r.deleting:
+			err = r.finalize(ctx)
+		case !concluded || r.again || m.changed || m.forced:
+			err = r.reconcile(ctx, m.forced)
+		}
+		if err != nil {
+			return err
+		}
+		r.show(ctx)
+		if r.rollout != nil || r.again || r.deleting {
+			continue
+		}
+		if r.outcome.Life == activities.Gone && r.inbox.quiet(ctx) {
+			return nil
+		}
+		if grown(ctx) && r.inbox.quiet(ctx) {
+			return workflow.NewContinueAsNewError(ctx, Release, delivery.ReleaseInput{Key: r.key})
+		}
+	}
+}
+
+// await returns when there is something to do.
+func (r *release) await(ctx workflow.Context) error {
+	due := func() bool {
+		return r.again || r.deleting || !r.inbox.empty() || r.rollout != nil && r.rollout.done.IsReady()
+	}
+	if r.rollout != nil || due() { // the interval begins when the rollout has ended
+		return workflow.Await(ctx, due)
+	}
+	r.turn++
+	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout:      delivery.Jitter(r.interval, r.key.UID, r.turn),
+		TimerOptions: workflow.TimerOptions{Summary: "until the next look at the source"},
+	}, due)
+	return err
+}
+
+// adopt turns to a new life under the same name.
+func (r *release) adopt(ctx workflow.Context, m mail) {
+	if m.uid != "" && m.uid != r.key.UID {
+		r.cancelRollout(ctx)
+		r.key.UID, r.outcome, r.deleting = m.uid, Outcome{}, false
+	}
+	r.deleting = r.deleting || m.deleting
+}
+
+// reconcile runs one pass: source, gate, render, rollout. A forced one tries each step once and answers; a
+// failure is left to another pass, which retries.
+func (r *release) reconcile(ctx workflow.Context, forced bool) error {
+	r.again = false
+	err := r.pass(ctx, forced)
+	var failed *temporal.ApplicationError
+	switch {
+	case errors.Is(err, errInterrupted):
+		r.again = true
+		return nil
+	case forced && errors.As(err, &failed):
+		r.outcome.Reason, r.outcome.Message = describe(err)
+		r.again = true
+	case err != nil:
+		return err
+	}
+	r.inbox.answer()
+	return nil
+}
+
+func (r *release) pass(ctx workflow.Context, forced bool) error {
+	for {
+		fetched, err := do(ctx, r, fetchSource, forced, "fetch the source", activities.ObjectInput{Key: r.key})
+		if err != nil || r.ended(fetched.Life) {
+			return err
+		}
+		r.interval = fetched.Interval
+		r.outcome = Outcome{Life: activities.Alive, Revision: fetched.Revision, Cluster: fetched.Cluster, Digest: r.outcome.Digest}
+		at := activities.RevisionInput{Key: r.key, Revision: fetched.Revision, Digest: fetched.Digest}
+		checked, err := do(ctx, r, checkCluster, forced, "gate: is Cluster "+fetched.Cluster+" reachable?", at)
+		if err != nil || r.ended(checked.Life) || checked.UpToDate {
+			return err
+		}
+		if checked.Waited {
+			continue
+		}
+		rendered, err := do(ctx, r, renderRelease, forced, "render "+fetched.Revision, at)
+		if err != nil || r.ended(rendered.Life) {
+			return err
+		}
+		if rendered.Closed {
+			continue
+		}
+		r.outcome.Digest, r.outcome.Reason, r.outcome.Message = rendered.Digest, rendered.Reason, rendered.Message
+		return r.roll(ctx, rendered)
+	}
+}
+
+// ended notes that the object is no longer there to be reconciled.
+func (r *release) ended(life activities.Life) bool {
+	switch life {
+	case activities.Deleting:
+		r.deleting = true
+	case activities.Gone:
+		r.outcome = Outcome{Life: activities.Gone}
+	}
+	return life != activities.Alive
+}
+
+// do runs one step of a pass, which news interrupt.
+func do[In, Out any](ctx workflow.Context, r *release, s step[In, Out], forced bool, summary string, in In) (out Out, err error) {
+	if forced {
+		s = s.once()
+	}
+	running, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	f := s.start(running, summary, in)
+	ended, err := r.inbox.settled(ctx, f, workflow.Now(ctx))
+	if err != nil {
+		return out, err
+	}
+	if !ended {
+		cancel()
+		if err := f.Get(ctx, &out); err != nil {
+			return out, errInterrupted
+		}
+		return out, nil // it ended well after all
+	}
+	return result[Out](ctx, f)
+}
+
+// roll starts the rollout that is due, unless that very rollout is under way. A newer one takes over: the
+// older one is cancelled and waited for.
+func (r *release) roll(ctx workflow.Context, rendered activities.RenderResult) error {
+	r.outcome.Rollout = rendered.Rollout
+	if rendered.Rollout == 0 || r.rollout != nil && r.rollout.number == rendered.Rollout {
+		return nil
+	}
+	r.cancelRollout(ctx)
+	rolling, cancel := workflow.WithCancel(ctx)
+	rolling = workflow.WithChildOptions(rolling, workflow.ChildWorkflowOptions{
+		WorkflowID:            delivery.RolloutWorkflowID(r.key.Namespace, r.key.Name, rendered.Rollout),
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WaitForCancellation:   true,
+		StaticSummary:         fmt.Sprintf("%d objects of %s to Cluster %s", rendered.Objects, r.key, r.outcome.Cluster),
+		TypedSearchAttributes: attributes(r.key, r.outcome.Cluster, r.outcome.Revision),
+	})
+	r.rollout = &rollout{number: rendered.Rollout, cancel: cancel, done: workflow.ExecuteChildWorkflow(rolling, Rollout, delivery.RolloutInput{
+		Key: r.key, Cluster: r.outcome.Cluster, Number: rendered.Rollout, Digest: rendered.Digest,
+	})}
+	return nil
+}
+
+func (r *release) cancelRollout(ctx workflow.Context) {
+	if r.rollout == nil {
+		return
+	}
+	r.rollout.cancel()
+	_ = r.rollout.done.Get(ctx, nil) // how it ended is of no interest: what comes next replaces it
+	r.rollout = nil
+}
+
+// concludeRollout takes note of a rollout that has ended, and reports whether one had.
+func (r *release) concludeRollout(ctx workflow.Context) bool {
+	if r.rollout == nil || !r.rollout.done.IsReady() {
+		return false
+	}
+	var out activities.StepResult
+	err := r.rollout.done.Get(ctx, &out)
+	r.rollout = nil
+	// A rollout that somebody ended from outside, or that found the hub ahead of it, is settled by a new pass.
+	r.again = err != nil || out.Superseded
+	r.outcome.Reason, r.outcome.Message = out.Reason, out.Message
+	if err != nil {
+		r.outcome.Reason, r.outcome.Message = describe(err)
+	}
+	return true
+}
+
+// finalize runs the deletion until it is done or news arrive.
+func (r *release) finalize(ctx workflow.Context) error {
+	r.cancelRollout(ctx)
+	r.outcome = Outcome{Life: activities.Deleting}
+	r.inbox.answer()
+	r.show(ctx)
+	out, err := do(ctx, r, deleteRelease, false, "remove the objects of "+r.key.String(), activities.ObjectInput{Key: r.key})
+	if errors.Is(err, errInterrupted) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.deleting, r.again = false, false
+	r.outcome = Outcome{Life: out.Life}
+	return nil
+}
+
+// reconcileNow is the update called reconcile.
+func (r *release) reconcileNow(ctx workflow.Context) (Outcome, error) {
+	err := r.inbox.ask(ctx)
+	return r.outcome, err
+}
+
+func (r *release) show(ctx workflow.Context) {
+	state := "waiting for a change or the interval"
+	switch {
+	case r.deleting:
+		state = "deleting"
+	case r.rollout != nil:
+		state = "rollout " + strconv.FormatInt(r.rollout.number, 10) + " is under way"
+	}
+	last := r.outcome.Message
+	if r.outcome.Reason != "" {
+		last = r.outcome.Reason + ": " + last
+	}
+	workflow.SetCurrentDetails(ctx, table(
+		"Release", r.key.String(), "Cluster", r.outcome.Cluster, "State", state,
+		"Revision", r.outcome.Revision, "Render", r.outcome.Digest, "Last result", last,
+	))
+}
