@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,9 +91,11 @@ func (a *Activities) cluster(ctx context.Context, k delivery.Key) (*v1alpha1.Clu
 func (a *Activities) read(ctx context.Context, k delivery.Key, o client.Object) (Life, error) {
 	err := a.Hub.Get(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Name}, o)
 	switch {
-	case client.IgnoreNotFound(err) != nil:
+	case apierrors.IsNotFound(err):
+		return Gone, nil
+	case err != nil:
 		return "", fmt.Errorf("read %T %s: %w", o, k, err)
-	case err != nil || string(o.GetUID()) != k.UID:
+	case string(o.GetUID()) != k.UID:
 		return Gone, nil
 	case !o.GetDeletionTimestamp().IsZero():
 		return Deleting, nil
@@ -108,11 +111,11 @@ func (a *Activities) clusterOf(ctx context.Context, r *v1alpha1.Release) (*v1alp
 func (a *Activities) clusterNamed(ctx context.Context, namespace, name string) (*v1alpha1.Cluster, error) {
 	var c v1alpha1.Cluster
 	err := a.Hub.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &c)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil //nolint:nilnil // nil is the documented answer for a Cluster that does not exist
+		return nil, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
 	}
 	return &c, nil
 }

@@ -137,16 +137,15 @@ func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *
 	}
 	lost := f.Reason == v1alpha1.ReasonClusterUnreachable || connect.Unreachable(err)
 	message := fmt.Sprintf("Cluster %q: %s", cluster, f.Message)
-	policy := r.Spec.DeletionPolicy
-	if !lost || policy.BlockOnClusterUnreachable == nil || *policy.BlockOnClusterUnreachable {
+	left, bounded := delivery.Patience(r.Spec.DeletionPolicy, r.DeletionTimestamp.Time, time.Now())
+	if !lost || !bounded {
 		return a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable, message)
 	}
-	left := time.Until(r.DeletionTimestamp.Add(policy.Timeout.Duration))
 	if left <= 0 {
 		return a.abandon(ctx, r, rec, cluster, f.Message)
 	}
-	err = a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable,
-		fmt.Sprintf("%s; convoy gives up %s after the deletion, by deletionPolicy.timeout", message, policy.Timeout.Duration))
+	err = a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable, fmt.Sprintf("%s; convoy gives up %s after the deletion, by deletionPolicy.timeout",
+		message, r.Spec.DeletionPolicy.Timeout.Duration))
 	if again, ok := failure.As(err); ok {
 		again.RetryAfter = min(left, delivery.ReleaseBackoff.Delay(int(activity.GetInfo(ctx).Attempt)))
 	}
@@ -166,7 +165,10 @@ func (a *Activities) abandon(ctx context.Context, r *v1alpha1.Release, rec *appl
 		},
 		Data: map[string]string{"release": r.Namespace + "/" + r.Name, "cluster": cluster, "reason": why, "objects": objects},
 	}
-	if err := a.Hub.Create(ctx, cm); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := a.Hub.Create(ctx, cm)
+	// A namespace that goes away takes nothing new, and would wait for this Release for ever.
+	terminating := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	if err != nil && !apierrors.IsAlreadyExists(err) && !terminating {
 		return fmt.Errorf("record what is left behind: %w", err)
 	}
 	a.Status.Event(r, true, "LeftBehind", fmt.Sprintf("objects may be left on Cluster %q; ConfigMap %s lists them", cluster, cm.Name))

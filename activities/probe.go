@@ -44,7 +44,7 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 	}
 	f, ok := failure.As(err)
 	if !ok {
-		f = connect.Classify(err)
+		return ProbeResult{}, err // the hub failed, which says nothing about the Cluster
 	}
 	if err := a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.NotReachable(c, f, clock) }); err != nil {
 		return ProbeResult{}, err

@@ -11,6 +11,7 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/render"
+	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
 )
 
@@ -33,10 +34,10 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	if err != nil {
 		return RenderResult{}, a.sourceFailed(ctx, r, err)
 	}
-	source := v1alpha1.SourceStatus{Revision: in.Revision, Digest: bundle.Digest}
-	out, err := a.render(ctx, r, c, bundle.Files)
+	held := v1alpha1.SourceStatus{Revision: in.Revision, Digest: bundle.Digest}
+	out, err := a.render(ctx, r, c, bundle)
 	if f, ok := failure.As(err); ok && f.Terminal {
-		err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderFailed(r, source, f) })
+		err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderFailed(r, held, f) })
 		return RenderResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message)}, err
 	}
 	if err != nil {
@@ -47,18 +48,18 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 		return RenderResult{}, err
 	}
 	return a.rendered(ctx, r, c, status.Render{
-		Inputs: delivery.InputsDigest(r, c, in.Revision), Source: source, Ref: ref, Objects: len(out.Objects),
+		Inputs: delivery.InputsDigest(r, c, in.Revision), Source: held, Ref: ref, Objects: len(out.Objects),
 		Render: v1alpha1.RenderStatus{Type: out.Type, Skipped: out.Skipped},
 	})
 }
 
-func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, files map[string][]byte) (*render.Output, error) {
+func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (*render.Output, error) {
 	var kept v1alpha1.RenderType
 	if r.Status.Render != nil {
 		kept = r.Status.Render.Type
 	}
 	out, err := render.Render(ctx, render.Input{
-		Files: files, Type: r.Spec.Render.Type, Kept: kept, Mutations: r.Spec.Mutations,
+		Files: bundle.Files, Path: bundle.Path, Type: r.Spec.Render.Type, Kept: kept, Mutations: r.Spec.Mutations,
 		Context: delivery.NewContext(c, r), TargetNamespace: r.Spec.TargetNamespace,
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -31,14 +32,14 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 		return nil, err
 	}
 	if life != Alive || !current(r, in) {
-		return nil, nil //nolint:nilnil // nil is the documented answer for a superseded step
+		return nil, nil
 	}
 	s := &step{release: r}
 	if s.cluster, err = a.clusterOf(ctx, r); err != nil {
 		return nil, err
 	}
 	if s.cluster == nil || string(s.cluster.UID) != r.Status.Rollout.Cluster {
-		return nil, nil //nolint:nilnil // as above: another Cluster calls for another rollout
+		return nil, nil // another Cluster calls for another rollout
 	}
 	if s.owner, err = a.owner(ctx, in.Key); err != nil {
 		return nil, err
@@ -173,6 +174,7 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condition, reason, message string) (StepResult, error) {
 	out.Phase, out.Reason, out.Message = v1alpha1.RolloutFailed, reason, cut(message)
 	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+		r.Status.Rollout.RunID = activity.GetInfo(ctx).WorkflowExecution.RunID
 		status.RolloutFailed(r, condition, reason, out.Message, s.record.Len())
 	})
 }
@@ -180,7 +182,10 @@ func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condit
 // succeeded concludes a rollout that did all it was to do.
 func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
 	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
-	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len()) })
+	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+		r.Status.Rollout.RunID = activity.GetInfo(ctx).WorkflowExecution.RunID
+		status.RolloutSucceeded(r, s.record.Len())
+	})
 }
 
 // progress hands a domain package's progress to the heartbeat.

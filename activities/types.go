@@ -9,6 +9,14 @@ import (
 
 // The types of this file are kept in workflow histories: they may grow, but no field changes its meaning.
 
+// What workflows have to tell apart in results.
+const (
+	// ReasonDelivered is the reason of a rollout that did all it was to do.
+	ReasonDelivered = v1alpha1.ReasonDelivered
+	// PhaseFailed is the phase of a rollout that concluded with a failure.
+	PhaseFailed = v1alpha1.RolloutFailed
+)
+
 // Life says whether the object that an input names still lives that life.
 type Life string
 

@@ -81,8 +81,7 @@ func result[Out any](ctx workflow.Context, f workflow.Future) (out Out, err erro
 
 // describe is the class and the message of a failed step.
 func describe(err error) (reason, message string) {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return app.Type(), app.Message()
 	}
 	return activities.ReasonInternal, "the step did not finish"

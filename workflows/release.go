@@ -36,10 +36,12 @@ type release struct {
 	interval time.Duration
 	turn     int64
 	outcome  Outcome
+	standing standing
 	rollout  *rollout
 	deleting bool
-	// again: a reconcile was cut short, or ended in something that a new one has to settle.
+	// again: a reconcile was cut short, or ended in something that a new one has to settle, after a pause.
 	again bool
+	pause time.Duration
 }
 
 // Outcome is what a reconcile found.
@@ -80,6 +82,9 @@ func (r *release) run(ctx workflow.Context) error {
 		case !concluded || r.again || m.changed || m.forced:
 			err = r.reconcile(ctx, m.forced)
 		}
+		if err == nil {
+			err = r.standing.turn(ctx, r.stands())
+		}
 		if err != nil {
 			return err
 		}
@@ -100,6 +105,12 @@ func (r *release) run(ctx workflow.Context) error {
 func (r *release) await(ctx workflow.Context) error {
 	due := func() bool {
 		return r.again || r.deleting || !r.inbox.empty() || r.rollout != nil && r.rollout.done.IsReady()
+	}
+	if r.again && r.pause > 0 {
+		options := workflow.AwaitOptions{Timeout: r.pause, TimerOptions: workflow.TimerOptions{Summary: "before the next try"}}
+		r.pause = 0
+		_, err := workflow.AwaitWithOptions(ctx, options, func() bool { return !r.inbox.empty() })
+		return err
 	}
 	if r.rollout != nil || due() { // the interval begins when the rollout has ended
 		return workflow.Await(ctx, due)
@@ -241,11 +252,15 @@ func (r *release) concludeRollout(ctx workflow.Context) bool {
 	var out activities.StepResult
 	err := r.rollout.done.Get(ctx, &out)
 	r.rollout = nil
-	// A rollout that somebody ended from outside, or that found the hub ahead of it, is settled by a new pass.
-	r.again = err != nil || out.Superseded
-	r.outcome.Reason, r.outcome.Message = out.Reason, out.Message
-	if err != nil {
+	var failed *temporal.ApplicationError
+	switch {
+	case errors.As(err, &failed):
 		r.outcome.Reason, r.outcome.Message = describe(err)
+	case err != nil || out.Superseded:
+		// Ended from outside, or behind the hub: a new pass settles it, after a pause in case that ends likewise.
+		r.again, r.pause = true, 5*time.Second
+	default:
+		r.outcome.Reason, r.outcome.Message = out.Reason, out.Message
 	}
 	return true
 }
@@ -272,6 +287,20 @@ func (r *release) finalize(ctx workflow.Context) error {
 func (r *release) reconcileNow(ctx workflow.Context) (Outcome, error) {
 	err := r.inbox.ask(ctx)
 	return r.outcome, err
+}
+
+// stands is how the last reconcile or rollout ended, or what is under way.
+func (r *release) stands() standing {
+	s := standing{phase: "Failed", revision: r.outcome.Revision}
+	switch {
+	case r.deleting || r.outcome.Life != activities.Alive:
+		s.phase = "Deleting"
+	case r.rollout != nil:
+		s.phase = "RollingOut"
+	case r.outcome.Reason == "" || r.outcome.Reason == activities.ReasonDelivered:
+		s.phase, s.ready = "Delivered", true
+	}
+	return s
 }
 
 func (r *release) show(ctx workflow.Context) {

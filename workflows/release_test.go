@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (h *hub) install(env *testsuite.TestWorkflowEnvironment) {
 		return activities.RenderResult{Life: activities.Alive, Digest: "sha256:a", Objects: 4, Rollout: h.rollout}, nil
 	}).Maybe()
 	env.OnActivity(acts.ApplyObjects, mock.Anything, mock.Anything).Return(func(_ context.Context, in delivery.RolloutInput) (activities.StepResult, error) {
-		h.note("apply " + string(rune('0'+in.Number)))
+		h.note(fmt.Sprintf("apply %d", in.Number))
 		return h.apply, nil
 	}).Maybe()
 	env.OnActivity(acts.DeleteRelease, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObjectInput) (activities.ObjectResult, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"kumodo.io/convoy/activities"
@@ -11,32 +12,59 @@ import (
 )
 
 // Rollout brings one render to one Cluster: apply, prune, wait for health. The step that has nothing after it
-// concludes the rollout on the hub; the result says how.
+// concludes the rollout on the hub. A rollout that concluded with a failure fails, with the reason as its type.
 func Rollout(ctx workflow.Context, in delivery.RolloutInput) (activities.StepResult, error) {
-	progress := &rolloutView{in: in, applied: "running"}
-	progress.show(ctx)
+	out, err := steps(ctx, in)
+	if err == nil && out.Phase == activities.PhaseFailed {
+		return out, temporal.NewNonRetryableApplicationError(out.Message, out.Reason, nil)
+	}
+	return out, err
+}
+
+func steps(ctx workflow.Context, in delivery.RolloutInput) (out activities.StepResult, err error) {
+	view := &rolloutView{in: in, applied: "running"}
+	view.show(ctx)
+	defer func() { view.show(ctx) }()
 	applied, err := result[activities.StepResult](ctx, applyObjects.start(ctx, "apply to Cluster "+in.Cluster, in))
+	view.applied = ended(applied, applied.Applied, err)
 	if err != nil || concluded(applied) {
 		return applied, err
 	}
-	progress.applied = counted(applied.Applied)
+	pruned := activities.StepResult{}
 	if applied.Prune > 0 {
-		progress.pruned = "running"
-		progress.show(ctx)
+		view.pruned = "running"
+		view.show(ctx)
 		prune := activities.PruneInput{Rollout: in, Last: applied.Pending == 0}
-		pruned, err := result[activities.StepResult](ctx, pruneObjects.start(ctx, "prune "+counted(applied.Prune), prune))
+		pruned, err = result[activities.StepResult](ctx, pruneObjects.start(ctx, "prune "+counted(applied.Prune), prune))
+		view.pruned = ended(pruned, pruned.Pruned, err)
+		pruned.Applied = applied.Applied
 		if err != nil || concluded(pruned) {
 			return pruned, err
 		}
-		progress.pruned = counted(pruned.Pruned)
 	}
-	progress.healthy = "waiting for " + counted(applied.Pending)
-	progress.show(ctx)
+	view.healthy = "waiting for " + counted(applied.Pending)
+	view.show(ctx)
 	await := activities.HealthInput{Rollout: in, Started: workflow.Now(ctx)}
-	return result[activities.StepResult](ctx, awaitHealth.start(ctx, "wait for health of "+counted(applied.Pending), await))
+	healthy, err := result[activities.StepResult](ctx, awaitHealth.start(ctx, "wait for the health of "+counted(applied.Pending), await))
+	view.healthy = ended(healthy, healthy.Healthy, err)
+	healthy.Applied, healthy.Pruned = applied.Applied, pruned.Pruned
+	return healthy, err
 }
 
 func concluded(s activities.StepResult) bool { return s.Superseded || s.Phase != "" }
+
+// ended says how a step ended.
+func ended(s activities.StepResult, objects int, err error) string {
+	switch {
+	case err != nil:
+		return "cancelled"
+	case s.Superseded:
+		return "superseded"
+	case s.Phase == activities.PhaseFailed:
+		return s.Reason + ": " + s.Message
+	}
+	return counted(objects)
+}
 
 // rolloutView is what the UI shows of a rollout.
 type rolloutView struct {

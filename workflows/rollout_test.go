@@ -2,10 +2,12 @@ package workflows_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/temporal"
 
 	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/api/v1alpha1"
@@ -18,13 +20,14 @@ func TestARolloutTakesOnlyTheStepsThatItNeeds(t *testing.T) {
 		apply activities.StepResult
 		want  string
 		phase v1alpha1.RolloutPhase
+		fails string
 	}{
-		"nothing to prune or to wait for":    {succeeded, "apply", v1alpha1.RolloutSucceeded},
-		"objects are refused":                {failed, "apply", v1alpha1.RolloutFailed},
-		"the hub asks for something else":    {activities.StepResult{Superseded: true}, "apply", ""},
-		"health is awaited":                  {activities.StepResult{Applied: 4, Pending: 1}, "apply, health", v1alpha1.RolloutSucceeded},
-		"objects are pruned":                 {activities.StepResult{Applied: 4, Prune: 2}, "apply, prune last", v1alpha1.RolloutSucceeded},
-		"objects are pruned, health awaited": {activities.StepResult{Applied: 4, Prune: 2, Pending: 1}, "apply, prune, health", v1alpha1.RolloutSucceeded},
+		"nothing to prune or to wait for":    {succeeded, "apply", v1alpha1.RolloutSucceeded, ""},
+		"objects are refused":                {failed, "apply", "", "ApplyFailed"},
+		"the hub asks for something else":    {activities.StepResult{Superseded: true}, "apply", "", ""},
+		"health is awaited":                  {activities.StepResult{Applied: 4, Pending: 1}, "apply, health", v1alpha1.RolloutSucceeded, ""},
+		"objects are pruned":                 {activities.StepResult{Applied: 4, Prune: 2}, "apply, prune last", v1alpha1.RolloutSucceeded, ""},
+		"objects are pruned, health awaited": {activities.StepResult{Applied: 4, Prune: 2, Pending: 1}, "apply, prune, health", v1alpha1.RolloutSucceeded, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +51,10 @@ func TestARolloutTakesOnlyTheStepsThatItNeeds(t *testing.T) {
 			}).Maybe()
 			env.ExecuteWorkflow(delivery.WorkflowRollout, delivery.RolloutInput{Key: podinfo, Cluster: "east", Number: 1, Digest: "sha256:a"})
 			var out activities.StepResult
-			if err := env.GetWorkflowResult(&out); err != nil {
-				t.Fatal(err)
+			err := env.GetWorkflowResult(&out)
+			var failed *temporal.ApplicationError
+			if errors.As(err, &failed) != (tc.fails != "") || failed != nil && failed.Type() != tc.fails {
+				t.Fatalf("ended with %v, want a failure %q", err, tc.fails)
 			}
 			if got := strings.Join(log, ", "); got != tc.want || out.Phase != tc.phase {
 				t.Errorf("steps: %s, phase %q; want %s, %q", got, out.Phase, tc.want, tc.phase)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -37,8 +38,31 @@ import (
 )
 
 // run builds the process and runs it until a signal or a fatal error.
-func run(_ context.Context, c *config) error {
-	app := fx.New(
+func run(ctx context.Context, c *config) error {
+	app := fx.New(options(c))
+	if err := app.Err(); err != nil {
+		return err
+	}
+	start, cancel := context.WithTimeout(ctx, app.StartTimeout())
+	defer cancel()
+	if err := app.Start(start); err != nil {
+		return err
+	}
+	end := <-app.Wait()
+	stop, cancel := context.WithTimeout(ctx, app.StopTimeout())
+	defer cancel()
+	if err := app.Stop(stop); err != nil {
+		return err
+	}
+	if end.ExitCode != 0 {
+		return errors.New("ended after a fatal error; see the log")
+	}
+	return nil
+}
+
+// options is the graph of the process.
+func options(c *config) fx.Option {
+	return fx.Options(
 		fx.Supply(c, connect.Options{}, source.Limits{}),
 		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, newDeps),
 		activities.Module, worker.Module,
@@ -50,24 +74,6 @@ func run(_ context.Context, c *config) error {
 		}),
 		fx.StopTimeout(c.StopTimeout+20*time.Second),
 	)
-	if err := app.Err(); err != nil {
-		return err
-	}
-	start, cancel := context.WithTimeout(context.Background(), app.StartTimeout()) //nolint:forbidigo // the root of the process
-	defer cancel()
-	if err := app.Start(start); err != nil {
-		return err
-	}
-	end := <-app.Wait()
-	stop, cancel := context.WithTimeout(context.Background(), app.StopTimeout()) //nolint:forbidigo // the root of the process
-	defer cancel()
-	if err := app.Stop(stop); err != nil {
-		return err
-	}
-	if end.ExitCode != 0 {
-		return fmt.Errorf("ended after a fatal error; see the log")
-	}
-	return nil
 }
 
 func newLogger(c *config) *slog.Logger {
@@ -110,7 +116,7 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: s, HealthProbeBindAddress: c.HealthAddress, Metrics: server.Options{BindAddress: c.MetricsAddress},
-		Cache: cache.Options{SyncPeriod: &c.ResyncPeriod}, GracefulShutdownTimeout: ptr(c.StopTimeout + 10*time.Second),
+		Cache: cache.Options{SyncPeriod: &c.ResyncPeriod}, GracefulShutdownTimeout: new(c.StopTimeout + 10*time.Second),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -174,5 +180,3 @@ func runManager(lc fx.Lifecycle, end fx.Shutdowner, mgr ctrl.Manager, l *slog.Lo
 		},
 	))
 }
-
-func ptr[T any](v T) *T { return &v }

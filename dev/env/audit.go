@@ -21,7 +21,7 @@ func (c *ControlPlane) AuditEvents() ([]auditv1.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log of %s: %w", c.Name, err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var events []auditv1.Event
 	reader := bufio.NewReader(file)
 	for {

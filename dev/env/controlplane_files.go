@@ -42,8 +42,10 @@ func (c *ControlPlane) writeFiles() error {
 	files := map[string][]byte{
 		"pki/ca.crt": ca, "pki/server.crt": serverCert, "pki/server.key": serverKey, "pki/accounts.key": accountKey,
 		"audit-policy.yaml": []byte(auditPolicy),
-		"kwok.yaml": []byte(strings.Join([]string{fast.DefaultNodeInit,
-			podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete}, "\n---\n")),
+		"kwok.yaml": []byte(strings.Join([]string{
+			fast.DefaultNodeInit,
+			podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete,
+		}, "\n---\n")),
 	}
 	// Each program has its own user, so that the audit log tells who did what.
 	for file, user := range map[string]string{

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/cgi"
+	"net/http/cgi" //nolint:gosec // the flaw it warns of was mended in Go 1.6.3
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,17 +54,17 @@ func StartGitServer(dir string) (*GitServer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare the git server: %w", err)
 	}
-	port, err := reservePort()
+	reserved, err := reservePort()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the git server: %w", err)
 	}
-	s := &GitServer{URL: "http://" + loopback(port.number), dir: dir, port: port}
+	s := &GitServer{URL: "http://" + loopback(reserved.number), dir: dir, port: reserved}
 	s.backend = &cgi.Handler{
 		Path: git, Args: []string{"http-backend"}, Dir: dir,
 		Env: append([]string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + dir}, gitEnv...),
 	}
 	if err := s.listen(); err != nil {
-		port.lock.Close()
+		releasePorts([]*port{reserved})
 		return nil, err
 	}
 	return s, nil
@@ -73,7 +72,7 @@ func StartGitServer(dir string) (*GitServer, error) {
 
 // listen starts to accept connections. The caller holds mu or is alone.
 func (s *GitServer) listen() error {
-	listener, err := net.Listen("tcp", loopback(s.port.number))
+	listener, err := listen(s.port.number)
 	if err != nil {
 		return fmt.Errorf("start the git server: %w", err)
 	}

@@ -2,6 +2,7 @@ package env
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -12,8 +13,8 @@ type group []*process
 // stop stops the processes in reverse order: whoever uses a server goes before the server.
 func (g group) stop() error {
 	var errs []error
-	for i := len(g) - 1; i >= 0; i-- {
-		errs = append(errs, g[i].stop())
+	for _, p := range slices.Backward(g) {
+		errs = append(errs, p.stop())
 	}
 	return errors.Join(errs...)
 }

@@ -28,7 +28,7 @@ func openLedger(dir string) (*ledger, error) {
 		return nil, fmt.Errorf("claim the work folder: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
+		_ = lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("the work folder %s is used by another running environment: stop that one or choose another folder", dir)
 		}
@@ -36,7 +36,7 @@ func openLedger(dir string) (*ledger, error) {
 	}
 	l := &ledger{path: filepath.Join(dir, "processes.json"), lock: lock, entries: map[int]string{}}
 	if err := l.clearLeftovers(); err != nil {
-		lock.Close()
+		_ = lock.Close()
 		return nil, err
 	}
 	return l, nil
@@ -114,4 +114,4 @@ func (l *ledger) write() error {
 }
 
 // close gives the folder up.
-func (l *ledger) close() { l.lock.Close() }
+func (l *ledger) close() { _ = l.lock.Close() }

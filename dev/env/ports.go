@@ -3,17 +3,20 @@ package env
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 )
 
 // Ports come from below the range that systems use for outgoing connections: a stopped server's port would
 // otherwise be taken by any client before the server is back.
 const firstPort, lastPort = 20000, 29999
+
+// nextPort counts the reservations of this program.
+var nextPort atomic.Int64
 
 // port is a TCP port on loopback that no other environment of this user takes until it is released or the program ends.
 type port struct {
@@ -28,9 +31,11 @@ func reservePort() (*port, error) {
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
 	var last error
-	for range 200 {
-		number := firstPort + rand.IntN(lastPort-firstPort+1)
-		p, err := tryPort(dir, number)
+	// Environments begin to look at different places, and none takes at once what another has just released.
+	const count = lastPort - firstPort + 1
+	begin := int(nextPort.Add(1)) + os.Getpid()*97
+	for i := range count {
+		p, err := tryPort(dir, firstPort+(begin+i)%count)
 		if err == nil {
 			return p, nil
 		}
@@ -47,7 +52,7 @@ func tryPort(dir string, number int) (*port, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	listener, err := net.Listen("tcp", loopback(number))
+	listener, err := listen(number)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -73,8 +78,13 @@ func reservePorts(n int) ([]*port, error) {
 
 func releasePorts(ports []*port) {
 	for _, p := range ports {
-		p.lock.Close()
+		_ = p.lock.Close()
 	}
+}
+
+// listen accepts connections on a loopback port.
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", loopback(port)) //nolint:noctx // to bind a loopback port does not wait
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -46,9 +46,9 @@ func (p *process) start() error {
 	if err != nil {
 		return fmt.Errorf("open the log of %s: %w", p.name, err)
 	}
-	defer log.Close() // the child has its own descriptor
+	defer func() { _ = log.Close() }() // the child has its own descriptor
 
-	cmd := exec.Command(p.path, p.args...)
+	cmd := exec.Command(p.path, p.args...) //nolint:gosec,noctx // a program of the environment outlives the call that starts it
 	cmd.Dir = p.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + os.TempDir(), "TEMPORAL_VERSION_CHECK_DISABLED=1"}
 	cmd.Stdout, cmd.Stderr = log, log
@@ -180,7 +180,7 @@ func (p *process) logTail() string {
 	if err != nil {
 		return err.Error()
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if info, err := file.Stat(); err == nil && info.Size() > size {
 		_, _ = file.Seek(-size, io.SeekEnd)
 	}

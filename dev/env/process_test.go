@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,9 +26,7 @@ func runChild() {
 		os.Exit(1)
 	}
 	pids := e.Hub.PIDs()
-	for name, pid := range e.Temporal.PIDs() {
-		pids[name] = pid
-	}
+	maps.Copy(pids, e.Temporal.PIDs())
 	if err := json.NewEncoder(os.Stdout).Encode(pids); err != nil {
 		os.Exit(1)
 	}
@@ -36,7 +35,7 @@ func runChild() {
 
 func TestAKilledParentLeavesNothingRunning(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -176,7 +175,7 @@ func TestTwoReservationsNeverShareAPort(t *testing.T) {
 		seen[p.number] = true
 		dir := filepath.Dir(p.lock.Name())
 		if again, err := tryPort(dir, p.number); err == nil {
-			again.lock.Close()
+			releasePorts([]*port{again})
 			t.Errorf("port %d can be taken while it is reserved", p.number)
 		}
 	}

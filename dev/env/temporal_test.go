@@ -56,7 +56,7 @@ func TestAPersistentTemporalKeepsItsWorkflows(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "the workflow is known", func(ctx context.Context) error {
-				_, err := c.DescribeWorkflowExecution(ctx, id, "")
+				_, err := c.DescribeWorkflow(ctx, id, "")
 				return err
 			})
 		})
@@ -64,10 +64,7 @@ func TestAPersistentTemporalKeepsItsWorkflows(t *testing.T) {
 }
 
 func TestATemporalInMemoryStartsEmptyOnTheSamePort(t *testing.T) {
-	instance, err := newTemporalForTest(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	instance := newTemporalForTest(t)
 	c, err := client.DialContext(t.Context(), client.Options{HostPort: instance.Address, Namespace: Namespace})
 	if err != nil {
 		t.Fatal(err)
@@ -81,9 +78,8 @@ func TestATemporalInMemoryStartsEmptyOnTheSamePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the workflow is forgotten", func(ctx context.Context) error {
-		_, err := c.DescribeWorkflowExecution(ctx, id, "")
-		var notFound *serviceerror.NotFound
-		if errors.As(err, &notFound) {
+		_, err := c.DescribeWorkflow(ctx, id, "")
+		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 			return nil
 		}
 		return errors.Join(err, errors.New("not forgotten"))
@@ -91,11 +87,12 @@ func TestATemporalInMemoryStartsEmptyOnTheSamePort(t *testing.T) {
 }
 
 // newTemporalForTest starts a second dev server, which the test's end kills.
-func newTemporalForTest(t *testing.T) (*Temporal, error) {
+func newTemporalForTest(t *testing.T) *Temporal {
+	t.Helper()
 	e := &Env{bin: local.bin, run: t.TempDir(), ledger: local.ledger, log: io.Discard}
 	instance, err := newTemporal(e, TemporalOptions{DynamicConfig: map[string]string{"frontend.namespaceRPS": "5000"}})
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := instance.Kill(); err != nil {
@@ -103,7 +100,10 @@ func newTemporalForTest(t *testing.T) (*Temporal, error) {
 		}
 		instance.release()
 	})
-	return instance, instance.Start(t.Context())
+	if err := instance.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return instance
 }
 
 func TestAFrozenTemporalAnswersNothingUntilThawed(t *testing.T) {

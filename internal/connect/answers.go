@@ -21,6 +21,9 @@ const (
 	maxDiscovery = 32 << 20
 	// maxStatus bounds an answer with an error code.
 	maxStatus = 1 << 20
+	// maxWait is the longest wait, in seconds, that the client library may sit out by itself for a server that
+	// asks for it. A longer one becomes an error, so that the caller can use the time.
+	maxWait = 10
 )
 
 // asStatus makes every answer with an error code a Kubernetes Status. One that is none, a page of a load
@@ -45,6 +48,9 @@ func asStatus(r *http.Request, resp *http.Response) (*http.Response, error) {
 		}
 		resp.Header.Set("Content-Type", "application/json")
 		resp.Header.Del("Content-Encoding")
+	}
+	if retryAfter(resp) > maxWait {
+		resp.Header.Del("Retry-After")
 	}
 	resp.ContentLength = int64(len(body))
 	resp.Body = io.NopCloser(bytes.NewReader(body))
@@ -80,8 +86,11 @@ func (a answersOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
 		return nil, err
 	}
-	return nil, apierrors.NewGenericServerResponse(resp.StatusCode, "get", schema.GroupResource{}, "", "",
-		retryAfter(resp), foreign(status))
+	wait := retryAfter(resp)
+	if status.Details != nil {
+		wait = max(wait, int(status.Details.RetryAfterSeconds))
+	}
+	return nil, apierrors.NewGenericServerResponse(resp.StatusCode, "get", schema.GroupResource{}, "", "", wait, foreign(status))
 }
 
 // foreign reports whether a Status stands for an answer that is not of Kubernetes.

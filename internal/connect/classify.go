@@ -58,7 +58,7 @@ const (
 )
 
 // classes is the table of what each class means: whether the target counts as unreachable, and what is said.
-// A message with %d gets the HTTP status code. badSecret, badKubeconfig and notBuilt bring their own message.
+// A message with %d gets the HTTP status code. Failures of Secret and kubeconfig are told more exactly where they are found.
 var classes = map[class]struct {
 	unreachable bool
 	message     string
@@ -66,9 +66,9 @@ var classes = map[class]struct {
 	unknown:            {false, "the request to the API server failed"},
 	canceled:           {false, "the request was cancelled"},
 	hubFailed:          {false, "the hub did not give the Secret of the Cluster"},
-	notBuilt:           {true, ""},
-	badKubeconfig:      {true, ""},
-	badSecret:          {true, ""},
+	notBuilt:           {true, "the connection is not supported"},
+	badKubeconfig:      {true, "the kubeconfig does not say how to connect"},
+	badSecret:          {true, "the Secret does not hold a kubeconfig"},
 	refusedConnection:  {true, "connection refused: nothing listens at the server that the kubeconfig names"},
 	noName:             {true, "the name of the server in the kubeconfig does not resolve"},
 	noRoute:            {true, "there is no route to the server that the kubeconfig names"},
@@ -100,12 +100,8 @@ type classified struct {
 	cause error
 }
 
-func (c *classified) Error() string {
-	if c.cause == nil {
-		return "no further cause"
-	}
-	return c.cause.Error()
-}
+// Error is the message of the class, without the text of the cause: that can name addresses.
+func (c *classified) Error() string { return c.class.message(c.cause) }
 
 func (c *classified) Unwrap() error { return c.cause }
 
@@ -150,13 +146,18 @@ func Unreachable(err error) bool {
 	return err != nil && classes[classOf(err)].unreachable
 }
 
-func newFailure(c class, err error) *failure.Error {
-	message := classes[c].message
+// message is what is said about an error of the class.
+func (c class) message(err error) string {
+	row := classes[c]
 	var status apierrors.APIStatus
-	if strings.Contains(message, "%d") && errors.As(err, &status) {
-		message = fmt.Sprintf(message, status.Status().Code)
+	if strings.Contains(row.message, "%d") && errors.As(err, &status) {
+		return fmt.Sprintf(row.message, status.Status().Code)
 	}
-	f := failure.Transient(v1alpha1.ReasonProbeFailed, &classified{class: c, cause: err}, "%s", message)
+	return row.message
+}
+
+func newFailure(c class, err error) *failure.Error {
+	f := failure.Transient(v1alpha1.ReasonProbeFailed, &classified{class: c, cause: err}, "%s", c.message(err))
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		f.RetryAfter = min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}
@@ -212,18 +213,13 @@ func statusClass(s metav1.Status) class {
 	return unknown
 }
 
-// Alerts with which a server refuses a client certificate (RFC 8446, section 6.2).
-var certificateAlerts = map[tls.AlertError]bool{
-	42: true, 43: true, 44: true, 45: true, 46: true, 48: true, 49: true, 116: true,
-}
-
 func tlsClass(err error) class {
 	var (
 		authority   x509.UnknownAuthorityError
 		name        x509.HostnameError
 		invalid     x509.CertificateInvalidError
 		verify      *tls.CertificateVerificationError
-		alert       tls.AlertError
+		op          *net.OpError
 		record      tls.RecordHeaderError
 		systemRoots x509.SystemRootsError
 	)
@@ -234,11 +230,12 @@ func tlsClass(err error) class {
 		return otherName
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return expiredServer
-	case errors.As(err, &alert) && certificateAlerts[alert]:
+	case errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate"):
+		// The alert of the server (RFC 8446, section 6.2) has no exported type: "tls: bad certificate" and the like.
 		return refusedCertificate
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return noTLS
-	case errors.As(err, &invalid), errors.As(err, &verify), errors.As(err, &alert):
+	case errors.As(err, &invalid), errors.As(err, &verify):
 		return badTLS
 	}
 	return unknown

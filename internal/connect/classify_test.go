@@ -121,7 +121,7 @@ func TestEachWayNotToConnectHasItsOwnMessage(t *testing.T) {
 	t.Cleanup(deny.Close)
 	expired := serve(t, &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "127.0.0.1", -time.Hour)}})
 	named := serve(t, &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "kube.example.test", time.Hour)}})
-	strict := serve(t, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()})
+	strict := serve(t, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(), MaxVersion: tls.VersionTLS12})
 	old := serve(t, &tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	fine := serve(t, &tls.Config{Certificates: []tls.Certificate{good}})
 	client := newAuthority(t).issue(t, "client", time.Hour)

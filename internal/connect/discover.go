@@ -42,7 +42,7 @@ func discover(ctx context.Context, d discovery.AggregatedDiscoveryInterfaceWithC
 	if err != nil {
 		return served{}, notAPI(err)
 	}
-	if len(list.Groups) == 0 {
+	if servesNothing(list, failing) {
 		return served{}, errNotAPI
 	}
 	if resources == nil {
@@ -53,6 +53,16 @@ func discover(ctx context.Context, d discovery.AggregatedDiscoveryInterfaceWithC
 		}
 	}
 	return served{groups: apiGroups(list, failing), print: fingerprint(resources, failing)}, nil
+}
+
+// servesNothing reports whether a list of groups is that of any web server that answers with JSON.
+func servesNothing(list *metav1.APIGroupList, failing map[schema.GroupVersion]error) bool {
+	for _, g := range list.Groups {
+		if len(g.Versions) > 0 {
+			return false
+		}
+	}
+	return len(failing) == 0
 }
 
 // notAPI turns a rejection into the verdict about a path that every API server has.
@@ -98,6 +108,9 @@ func apiGroups(list *metav1.APIGroupList, failing map[schema.GroupVersion]error)
 		return byName[name]
 	}
 	for _, g := range list.Groups {
+		if len(g.Versions) == 0 {
+			continue // failing, or nothing at all
+		}
 		entry := group(g.Name)
 		for _, v := range g.Versions {
 			_, fails := failing[schema.GroupVersion{Group: g.Name, Version: v.Version}]
@@ -159,12 +172,14 @@ func (s *cacheSource) GroupsAndMaybeResourcesWithContext(parent context.Context)
 	ctx, cancel := context.WithTimeout(parent, s.timeout)
 	defer cancel()
 	list, resources, failing, err := s.DiscoveryClient.GroupsAndMaybeResourcesWithContext(ctx)
-	if err == nil && len(list.Groups) == 0 {
+	if err == nil && servesNothing(list, failing) {
 		err = errNotAPI
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
+		// The cache logs the error.
+		err = &classified{class: classOf(err), cause: err}
 		// A caller that gave up says nothing about the server.
 		if parent.Err() == nil {
 			s.err, s.until = err, time.Now().Add(failFor)

@@ -25,11 +25,11 @@ const (
 type shape int
 
 const (
-	anything shape = iota
-	text
-	flag
-	list
-	mapping
+	anyShape shape = iota
+	textShape
+	flagShape
+	listShape
+	mappingShape
 )
 
 // field is one row of the allow-list.
@@ -43,7 +43,7 @@ type field struct {
 }
 
 // textField is a field that any mapping may have.
-var textField = field{verdict: honoured, shape: text}
+var textField = field{verdict: honoured, shape: textShape}
 
 // fields is the allow-list of one mapping. A field that is not in it is refused by name.
 type fields map[string]field
@@ -53,37 +53,37 @@ const inline = "put the content itself into "
 // The allow-list. docs/kubeconfig.md shows the same rows to users.
 var (
 	configFields = fields{
-		"apiVersion":      {verdict: honoured, shape: text},
-		"kind":            {verdict: honoured, shape: text},
-		"current-context": {verdict: honoured, shape: text},
-		"clusters":        {verdict: honoured, shape: list},
-		"contexts":        {verdict: honoured, shape: list},
-		"users":           {verdict: honoured, shape: list},
+		"apiVersion":      {verdict: honoured, shape: textShape},
+		"kind":            {verdict: honoured, shape: textShape},
+		"current-context": {verdict: honoured, shape: textShape},
+		"clusters":        {verdict: honoured, shape: listShape},
+		"contexts":        {verdict: honoured, shape: listShape},
+		"users":           {verdict: honoured, shape: listShape},
 		"preferences":     {verdict: ignored},
 		"extensions":      {verdict: ignored},
 	}
 	contextFields = fields{
-		"cluster":    {verdict: honoured, shape: text},
-		"user":       {verdict: honoured, shape: text},
+		"cluster":    {verdict: honoured, shape: textShape},
+		"user":       {verdict: honoured, shape: textShape},
 		"namespace":  {verdict: ignored},
 		"extensions": {verdict: ignored},
 	}
 	clusterFields = fields{
-		"server":                     {verdict: honoured, shape: text},
-		"tls-server-name":            {verdict: honoured, shape: text},
-		"certificate-authority-data": {verdict: honoured, shape: text},
-		"disable-compression":        {verdict: honoured, shape: flag},
+		"server":                     {verdict: honoured, shape: textShape},
+		"tls-server-name":            {verdict: honoured, shape: textShape},
+		"certificate-authority-data": {verdict: honoured, shape: textShape},
+		"disable-compression":        {verdict: honoured, shape: flagShape},
 		"extensions":                 {verdict: ignored},
 		"certificate-authority":      {verdict: refused, instead: inline + "certificate-authority-data"},
-		"insecure-skip-tls-verify": {verdict: permitted, shape: flag, instead: "set certificate-authority-data",
+		"insecure-skip-tls-verify": {verdict: permitted, shape: flagShape, instead: "set certificate-authority-data",
 			allowed: func(o Options) bool { return o.AllowInsecureSkipTLSVerify }},
-		"proxy-url": {verdict: permitted, shape: text, instead: "name a server that convoy reaches directly",
+		"proxy-url": {verdict: permitted, shape: textShape, instead: "name a server that convoy reaches directly",
 			allowed: func(o Options) bool { return o.AllowProxyURL }},
 	}
 	userFields = fields{
-		"token":                   {verdict: honoured, shape: text},
-		"client-certificate-data": {verdict: honoured, shape: text},
-		"client-key-data":         {verdict: honoured, shape: text},
+		"token":                   {verdict: honoured, shape: textShape},
+		"client-certificate-data": {verdict: honoured, shape: textShape},
+		"client-key-data":         {verdict: honoured, shape: textShape},
 		"extensions":              {verdict: ignored},
 		"exec":                    {verdict: refused, instead: "use a token or a client certificate"},
 		"auth-provider":           {verdict: refused, instead: "use a token or a client certificate"},
@@ -101,7 +101,7 @@ var (
 
 // entryFields is the allow-list of an item of clusters, contexts or users.
 func entryFields(payload string) fields {
-	return fields{"name": {verdict: honoured, shape: text}, payload: {verdict: honoured, shape: mapping}}
+	return fields{"name": {verdict: honoured, shape: textShape}, payload: {verdict: honoured, shape: mappingShape}}
 }
 
 // read walks one mapping and returns the nodes of its honoured fields that are set. path names the mapping
@@ -146,24 +146,24 @@ func (f field) check(at string, n *yaml.Node, o Options) error {
 		return unsupported("%s is not permitted by the operator of convoy: %s", at, f.instead)
 	}
 	switch f.shape {
-	case text:
+	case textShape:
 		// A date is text for every reader of kubeconfigs, although YAML gives it a type of its own.
 		if n.Kind != yaml.ScalarNode || (n.ShortTag() != "!!str" && n.ShortTag() != "!!timestamp") {
 			return broken("%s is not text: put it in quotes", at)
 		}
-	case flag:
+	case flagShape:
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
 			return broken("%s is neither true nor false", at)
 		}
-	case list:
+	case listShape:
 		if n.Kind != yaml.SequenceNode {
 			return broken("%s is not a list", at)
 		}
-	case mapping:
+	case mappingShape:
 		if n.Kind != yaml.MappingNode {
 			return broken("%s is not a mapping", at)
 		}
-	case anything:
+	case anyShape:
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -34,11 +35,10 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	// A process environment that points elsewhere must not matter to any test.
-	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"} {
-		_ = os.Setenv(name, "http://127.0.0.1:1")
+	flag.Parse()
+	if worker := flag.Lookup("test.fuzzworker"); worker != nil && worker.Value.String() == "true" {
+		return m.Run() // a process beside the one that has the API server; it only parses
 	}
-	_ = os.Setenv("NO_PROXY", "")
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver")
 		return 1

@@ -131,14 +131,14 @@ func (l *link) end() {
 // close lets no connection outlive the requests that run on it now.
 func (l *link) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return
+	if !l.closed {
+		l.closed = true
+		close(l.done)
 	}
-	l.closed = true
-	close(l.done)
-	l.base.CloseIdleConnections()
 	l.reapLocked()
+	l.mu.Unlock()
+	// Outside the lock: the transport closes connections, and they take it.
+	l.base.CloseIdleConnections()
 }
 
 // reapLocked closes what is left once the link is closed and idle. Closing idle connections is not enough:

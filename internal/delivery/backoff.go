@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"hash/fnv"
+	"strconv"
 	"time"
 )
 
@@ -50,8 +51,7 @@ func (b Backoff) FailuresAfter(before int, elapsed time.Duration) int {
 // use it.
 func Jitter(d time.Duration, seed string, turn int64) time.Duration {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(seed))
-	_, _ = h.Write([]byte{byte(turn), byte(turn >> 8), byte(turn >> 16), byte(turn >> 24)})
+	_, _ = h.Write([]byte(seed + "/" + strconv.FormatInt(turn, 10)))
 	share := float64(h.Sum32())/float64(1<<32)*0.2 - 0.1
 	return d + time.Duration(share*float64(d))
 }

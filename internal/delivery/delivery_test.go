@@ -272,3 +272,29 @@ func TestOwnersOfDifferentHubsNamespacesAndNamesDiffer(t *testing.T) {
 		t.Errorf("%d owners have %d keys", len(owners), len(keys))
 	}
 }
+
+func TestADeletionWaitsForAnUnreachableClusterAsItsPolicySays(t *testing.T) {
+	yes, no := true, false
+	deleted := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		block   *bool
+		after   time.Duration
+		left    time.Duration
+		bounded bool
+	}{
+		"by default for ever":              {nil, time.Hour, 0, false},
+		"when it blocks, for ever":         {&yes, time.Hour, 0, false},
+		"else for the timeout":             {&no, time.Minute, 4 * time.Minute, true},
+		"and not longer than that":         {&no, time.Hour, 0, true},
+		"also with a clock that is behind": {&no, -time.Minute, 6 * time.Minute, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := v1alpha1.ReleaseDeletionPolicy{BlockOnClusterUnreachable: tc.block, Timeout: metav1.Duration{Duration: 5 * time.Minute}}
+			left, bounded := delivery.Patience(p, deleted, deleted.Add(tc.after))
+			if left != tc.left || bounded != tc.bounded {
+				t.Errorf("Patience = %s, %v, want %s, %v", left, bounded, tc.left, tc.bounded)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -25,4 +26,13 @@ func Gate(name string, c *v1alpha1.Cluster) (open bool, message string) {
 		return false, fmt.Sprintf("Cluster %q is not reachable", name)
 	}
 	return true, ""
+}
+
+// Patience is how much longer a deletion that began at deleted waits for a Cluster that is unreachable: nothing is
+// left when it is to give up. It is not bounded when the policy blocks.
+func Patience(p v1alpha1.ReleaseDeletionPolicy, deleted, now time.Time) (left time.Duration, bounded bool) {
+	if p.BlockOnClusterUnreachable == nil || *p.BlockOnClusterUnreachable {
+		return 0, false
+	}
+	return max(0, deleted.Add(p.Timeout.Duration).Sub(now)), true
 }

@@ -66,9 +66,7 @@ func TestFetchFollowsTheBranch(t *testing.T) {
 	expect(s.push(map[string]string{"f": "one"}), "one")
 	expect(s.push(map[string]string{"f": "two"}), "two")
 
-	s.git("checkout", "-q", "--orphan", "unrelated")
-	s.git("branch", "-M", "main")
-	expect(s.push(map[string]string{"f": "rewritten"}), "rewritten")
+	expect(s.rewrite(map[string]string{"f": "rewritten"}), "rewritten")
 
 	s.git("branch", "-m", "main", "trunk")
 	s.git("push", "-q", "origin", "trunk")
@@ -227,9 +225,7 @@ func TestOpenReturnsExactlyTheRevision(t *testing.T) {
 	if b, err := open(New(nil, Limits{})); err != nil || b.Digest != first.Digest {
 		t.Errorf("another worker, older commit: %v, %v", b, err)
 	}
-	s.git("checkout", "-q", "--orphan", "unrelated")
-	s.git("branch", "-M", "main")
-	s.push(map[string]string{"f": "rewritten"})
+	s.rewrite(map[string]string{"f": "rewritten"})
 	_, err = open(New(nil, Limits{}))
 	wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceNotFound, "repository URL moved on: the commit is no longer served")
 	_, err = sources.Open(t.Context(), "team", s.source(""), "main")

@@ -106,6 +106,18 @@ func (s *gitServer) push(files map[string]string) string {
 	return s.git("rev-parse", "HEAD")
 }
 
+// rewrite replaces main by one commit without a parent, which holds the files of the work tree and the given ones.
+func (s *gitServer) rewrite(files map[string]string) string {
+	s.t.Helper()
+	s.git("checkout", "-q", "--orphan", "unrelated")
+	s.write(files)
+	s.git("add", "-A")
+	s.git("commit", "-q", "-m", "rewritten")
+	s.git("branch", "-M", "main")
+	s.git("push", "-q", "-f", "origin", "main")
+	return s.git("rev-parse", "HEAD")
+}
+
 func (s *gitServer) source(path string) v1alpha1.Source { return gitSource(s.url, "main", path) }
 
 func gitSource(url, branch, path string) v1alpha1.Source {

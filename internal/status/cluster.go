@@ -34,7 +34,7 @@ func (c Clock) due(then *metav1.Time) bool {
 func Reachable(c *v1alpha1.Cluster, p Probed, clock Clock) {
 	s := &c.Status
 	turned := s.Reachable == nil || !*s.Reachable || s.ObservedGeneration != c.Generation
-	s.Reachable = ptr(true)
+	s.Reachable = new(true)
 	s.ObservedGeneration = c.Generation
 	s.KubernetesVersion, s.APIGroups = p.KubernetesVersion, p.APIGroups
 	if p.ClusterID != "" {
@@ -55,7 +55,7 @@ func NotReachable(c *v1alpha1.Cluster, f *failure.Error, clock Clock) {
 	s := &c.Status
 	before := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady).DeepCopy()
 	turned := before == nil || before.Reason != f.Reason || before.Message != f.Message || s.ObservedGeneration != c.Generation
-	s.Reachable = ptr(false)
+	s.Reachable = new(false)
 	s.ObservedGeneration = c.Generation
 	setReady(c, metav1.ConditionFalse, f.Reason, f.Message)
 	if turned || clock.due(s.LastProbeTime) {
@@ -100,5 +100,3 @@ func counted(n int, noun string, names []string) string {
 	}
 	return fmt.Sprintf("%d %s (%s)", n, noun, strings.Join(shown, ", "))
 }
-
-func ptr[T any](v T) *T { return &v }

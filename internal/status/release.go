@@ -87,6 +87,9 @@ func rendered(r *v1alpha1.Release, in Render) {
 func UpToDate(r *v1alpha1.Release, source v1alpha1.SourceStatus) {
 	sourceReady(r, source)
 	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	if r.Status.Rollout != nil { // a source that could not be rendered may have come back to what was delivered
+		set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(r.Status.Rollout.Objects), "object"))
+	}
 	delivered(r)
 }
 

@@ -99,6 +99,16 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
 		},
+		"a source that is put back after it could not be rendered restores it": {
+			[]func(*v1alpha1.Release){
+				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) },
+				func(r *v1alpha1.Release) {
+					status.RenderFailed(r, v1alpha1.SourceStatus{}, failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "app.yaml: no kind"))
+				},
+				func(r *v1alpha1.Release) { status.UpToDate(r, v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
+			},
+			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
+		},
 		"a deletion outweighs everything": {
 			[]func(*v1alpha1.Release){
 				started, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, v1alpha1.ReasonPruning, "2 objects") },
@@ -127,7 +137,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 
 func sorted(s string) map[string]bool {
 	set := map[string]bool{}
-	for _, f := range strings.Fields(s) {
+	for f := range strings.FieldsSeq(s) {
 		set[f] = true
 	}
 	return set

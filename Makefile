@@ -1,0 +1,76 @@
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+BIN := $(CURDIR)/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+# The modules that hold code of ours. dev/controlplane is one file around Kubernetes and takes minutes to analyse.
+MODULES := . dev tools/image
+ALL_MODULES := $(MODULES) tools dev/controlplane
+GO_TOOLS := controller-gen golangci-lint workflowcheck govulncheck benchstat
+N ?= 100
+M ?= 1
+
+controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
+golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+workflowcheck := go.temporal.io/sdk/contrib/tools/workflowcheck
+govulncheck := golang.org/x/vuln/cmd/govulncheck
+benchstat := golang.org/x/perf/cmd/benchstat
+
+.PHONY: help tools generate lint verify test bench demo demo-once build image clean clean-tools FORCE
+
+help: ## lists these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+tools: $(GO_TOOLS:%=bin/%) ## builds or links into bin/ what the other commands run; the first time takes up to 30 minutes
+	@KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" dev/tools.sh
+
+$(GO_TOOLS:%=bin/%): tools/go.mod
+	@echo "tools: $(@F) is built now, with cold caches about 3 minutes"
+	@go build -modfile=tools/go.mod -o $@ $($(@F))
+
+generate: bin/controller-gen ## writes deep copies, CRDs and the API reference
+	bin/controller-gen object paths=./api/... crd:generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir=deploy/crd
+	go run ./docs/gen
+
+lint: bin/golangci-lint bin/workflowcheck ## checks the code's rules
+	@for module in $(MODULES); do echo "lint: $$module"; (cd $$module && $(BIN)/golangci-lint run ./...); done
+	bin/workflowcheck ./workflows/...
+
+verify: generate ## checks that what is generated is committed and that the modules are tidy
+	@for module in $(ALL_MODULES); do echo "verify: $$module/go.mod"; (cd $$module && go mod tidy -diff); done
+	@! grep -n 'go.temporal.io/server' go.mod || { echo "verify: the product must not hold the Temporal server"; exit 1; }
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: commit these files"; exit 1; }
+
+test: tools bin/convoy-race ## runs all tests of all modules with the race detector
+	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -timeout 15m ./...); done
+
+bench: tools bin/convoy ## measures the budgets: N Releases, M targets
+	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -n $(N) -m $(M)
+
+demo: tools bin/convoy ## shows the product at work and keeps running
+	go build -C dev -o $(BIN)/demo ./demo && KUBEBUILDER_ASSETS=$(BIN) exec bin/demo
+
+demo-once: tools bin/convoy ## shows the product at work, checks each step and ends
+	go build -C dev -o $(BIN)/demo ./demo && KUBEBUILDER_ASSETS=$(BIN) exec bin/demo -once
+
+build: bin/convoy ## builds bin/convoy
+
+# go build itself knows whether there is anything to do.
+bin/convoy: FORCE
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/convoy
+
+bin/convoy-race: FORCE
+	@go build -race -ldflags '$(LDFLAGS)' -o $@ ./cmd/convoy
+
+image: ## builds a container image into bin/convoy-image.tar
+	CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/convoy-linux ./cmd/convoy
+	go run -C tools/image . -program $(BIN)/convoy-linux -tag convoy:$(VERSION) -output $(BIN)/convoy-image.tar
+
+clean: ## removes what was built, but not the tools
+	rm -f bin/{convoy,convoy-race,convoy-linux,convoy-image.tar,demo,bench}
+
+clean-tools: ## removes the tools, which take long to build
+	rm -f $(GO_TOOLS:%=bin/%) bin/{controlplane,etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl,kwok,temporal}

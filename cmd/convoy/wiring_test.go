@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/fx"
+)
+
+func parsed(t *testing.T, args ...string) *config {
+	t.Helper()
+	var c config
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	c.bind(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+func TestEverythingThatARoleNeedsIsProvided(t *testing.T) {
+	if err := fx.ValidateApp(options(parsed(t))); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
+	cases := map[string]string{
+		"--roles=observer":         `--roles: "observer" is not a role`,
+		"--resync-period=1s":       "--resync-period must be at least 10s",
+		"--probes-per-second=0":    "--probes-per-second must be above 0",
+		"--log-format=yaml":        `--log-format: "yaml" is neither json nor text`,
+		"--roles=watcher,watchdog": `--roles: "watchdog" is not a role`,
+	}
+	for arg, want := range cases {
+		if err := parsed(t, arg).validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
+		}
+	}
+	if err := parsed(t).validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+func TestFlagsOutweighTheEnvironmentForTemporal(t *testing.T) {
+	t.Setenv("TEMPORAL_ADDRESS", "from-env:7233")
+	t.Setenv("TEMPORAL_NAMESPACE", "from-env")
+	t.Setenv("TEMPORAL_CONFIG_FILE", "")
+	o, err := parsed(t, "--temporal-namespace=from-flag").temporal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.HostPort != "from-env:7233" || o.Namespace != "from-flag" {
+		t.Errorf("address %s and namespace %s, want those of the environment and of the flag", o.HostPort, o.Namespace)
+	}
+}
+
+func TestWithoutAHubTheErrorSaysWhatToGive(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := parsed(t).hub(); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Errorf("error %v does not name --kubeconfig", err)
+	}
+}

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"kumodo.io/convoy/dev/env"
+)
+
+// link is a network path to a target that can be cut and mended while the target itself stays up, so that a test can
+// look at the target meanwhile. It passes bytes through: TLS and certificates are the target's.
+type link struct {
+	target   *env.ControlPlane
+	address  string
+	upstream string
+
+	mu       sync.Mutex
+	listener net.Listener // nil while cut
+	conns    map[net.Conn]bool
+}
+
+// newLink opens a path to a target.
+func newLink(t *testing.T, target *env.ControlPlane) *link {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{target: target, address: address, upstream: target.Server[len("https://"):], conns: map[net.Conn]bool{}}
+	l.mend(t)
+	t.Cleanup(func() { l.close() })
+	return l
+}
+
+// kubeconfig reaches the target through the link. Its user is an administrator of that name.
+func (l *link) kubeconfig(t *testing.T, user string) []byte {
+	t.Helper()
+	k := kubeconfigFor(t, l.target, user)
+	return bytes.ReplaceAll(k, []byte(l.target.Server), []byte("https://"+l.address))
+}
+
+// cut ends all connections and refuses new ones.
+func (l *link) cut() { l.close() }
+
+// mend accepts connections again.
+func (l *link) mend(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener != nil {
+		return
+	}
+	listener, err := net.Listen("tcp", l.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.listener = listener
+	go l.accept(listener)
+}
+
+func (l *link) accept(listener net.Listener) {
+	for {
+		near, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go l.pass(near)
+	}
+}
+
+func (l *link) pass(near net.Conn) {
+	far, err := net.Dial("tcp", l.upstream)
+	if err != nil {
+		near.Close()
+		return
+	}
+	if !l.hold(near, far) {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(far, near)
+		l.drop(near, far)
+	}()
+	_, _ = io.Copy(near, far)
+	l.drop(near, far)
+}
+
+// hold remembers connections, or closes them when the link was cut meanwhile.
+func (l *link) hold(conns ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		if l.listener == nil {
+			c.Close()
+			continue
+		}
+		l.conns[c] = true
+	}
+	return l.listener != nil
+}
+
+func (l *link) drop(conns ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+		delete(l.conns, c)
+	}
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener == nil {
+		return
+	}
+	l.listener.Close()
+	l.listener = nil
+	for c := range l.conns {
+		c.Close()
+		delete(l.conns, c)
+	}
+}

@@ -1,0 +1,132 @@
+// Package e2e tests convoy as its users meet it: the real binary runs as a process of its own, and the tests write
+// Clusters and Releases to a real hub, look at real targets, and use kubectl and the temporal command. It never calls
+// into convoy's packages but for the API types and the names of workflows.
+//
+// All tests share one environment and one convoy. A test that calls newScene is parallel and has a namespace of its
+// own. A test that disturbs what is shared (stops convoy, Temporal or the hub) calls newSerialScene instead: the go
+// command runs such tests one by one, before the parallel ones.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	temporalclient "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/dev/env"
+)
+
+// resync is the resync period of the shared convoy, the shortest that it accepts.
+const resync = 10 * time.Second
+
+// What all tests share. alpha and beta stay up all the time; both record their requests. Pods run on alpha only.
+var (
+	local       *env.Env
+	alpha, beta *env.ControlPlane
+	shared      *convoy
+	hubClient   client.Client
+	temporal    temporalclient.Client
+	hubFile     string // kubeconfig of the hub
+	scheme      = newScheme()
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run `make e2e`, or `make tools` and set it to the checkout's bin folder")
+		return 1
+	}
+	if _, err := os.Stat(binary("convoy-race")); err != nil {
+		fmt.Fprintln(os.Stderr, "bin/convoy-race is missing: run `make e2e`, or go build -race -o bin/convoy-race ./cmd/convoy")
+		return 1
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var err error
+	local, err = env.Start(ctx, env.Options{
+		Bin: os.Getenv("KUBEBUILDER_ASSETS"),
+		Hub: env.ControlPlaneOptions{Controllers: true, Audit: true},
+		Targets: []env.ControlPlaneOptions{
+			{Name: "alpha", Workloads: true, Audit: true},
+			{Name: "beta", Controllers: true, Audit: true},
+		},
+		Log: os.Stderr,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start the environment:", err)
+		return 1
+	}
+	defer func() {
+		if err := local.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot stop the environment:", err)
+			code = 1
+		}
+	}()
+	if err := connect(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot connect to the environment:", err)
+		return 1
+	}
+	defer temporal.Close()
+	if shared, err = newConvoy("shared"); err == nil {
+		err = shared.start(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start convoy:", err)
+		return 1
+	}
+	code = m.Run()
+	for _, end := range []func() error{shared.stop, shared.check} {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, "convoy:", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// connect makes the clients that the tests share.
+func connect() (err error) {
+	alpha, beta = local.Targets[0], local.Targets[1]
+	if hubClient, err = clientOf(local.Hub); err != nil {
+		return err
+	}
+	hubFile = filepath.Join(local.Dir(), "hub.kubeconfig")
+	if err := os.WriteFile(hubFile, local.Hub.Kubeconfig(), 0o600); err != nil {
+		return err
+	}
+	temporal, err = temporalclient.Dial(temporalclient.Options{
+		HostPort: local.Temporal.Address,
+		Logger:   sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+	})
+	return err
+}
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // the types of both are compiled in
+		}
+	}
+	return s
+}
+
+// clientOf is an administrator's client of a control plane. It reads without a cache.
+func clientOf(c *env.ControlPlane) (client.Client, error) {
+	return client.New(c.Config(), client.Options{Scheme: scheme})
+}
+
+// binary is the path of a program of the environment.
+func binary(name string) string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), name) }
