@@ -44,10 +44,10 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 	if s.owner, err = a.owner(ctx, in.Key); err != nil {
 		return nil, err
 	}
-	if s.record, err = a.record(ctx, r, s.cluster); err != nil {
-		return nil, err
-	}
 	if s.target, err = a.target(ctx, s.cluster); err != nil {
+		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+	}
+	if s.record, err = a.record(ctx, s); err != nil {
 		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
 	return s, nil
@@ -60,18 +60,26 @@ func current(r *v1alpha1.Release, in delivery.RolloutInput) bool {
 		r.Status.RenderRef != nil && r.Status.RenderRef.Digest == in.Digest && r.Spec.ClusterRef.Name == in.Cluster
 }
 
-// record is what the Release has on this Cluster.
-func (a *Activities) record(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster) (*apply.Record, error) {
-	records, err := a.Ledger.Load(ctx, r)
+// record is what the Release has on this Cluster. A record that was lost is found again by the marks on the target.
+func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error) {
+	records, err := a.Ledger.Load(ctx, s.release)
 	if err != nil {
 		return nil, err
 	}
 	for _, rec := range records {
-		if rec.ClusterUID() == string(c.UID) {
+		if rec.ClusterUID() == string(s.cluster.UID) {
 			return rec, nil
 		}
 	}
-	return apply.NewRecord(r, c), nil
+	rec := apply.NewRecord(s.release, s.cluster)
+	if len(records) > 0 || delivery.NothingApplied(s.release, false) {
+		return rec, nil
+	}
+	found, err := apply.Rebuild(ctx, s.target, s.owner)
+	if err != nil {
+		return nil, err
+	}
+	return rec, a.Ledger.Announce(ctx, rec, found.Entries)
 }
 
 // retrying writes why a step cannot go on for now, and returns the failure that is retried.
@@ -85,7 +93,13 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 	}
 	again := failure.Transient(reason, err, "Cluster %q: %s", s.cluster.Name, f.Message)
 	again.RetryAfter = f.RetryAfter
-	if err := a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.ApplyRetrying(r, again.Reason, again.Message) }); err != nil {
+	recorded := 0
+	if s.record != nil {
+		recorded = s.record.Len()
+	}
+	if err := a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+		status.ApplyRetrying(r, again.Reason, again.Message, recorded)
+	}); err != nil {
 		return err
 	}
 	return again
@@ -125,7 +139,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return out, nil
 	case out.Pending > 0:
 		waiting := fmt.Sprintf("waiting for the health of %d of %d objects", out.Pending, out.Applied)
-		return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.Applied(r, waiting) })
+		return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.Applied(r, waiting, s.record.Len()) })
 	}
 	return a.succeeded(ctx, s, out)
 }

@@ -23,7 +23,7 @@ func parseJSON(data []byte) ([]document, error) {
 	var docs []document
 	for index := 1; ; index++ {
 		v, err := r.value(0)
-		if errors.Is(err, io.EOF) && !r.inside {
+		if err == io.EOF {
 			return docs, nil
 		}
 		if err != nil {
@@ -34,9 +34,17 @@ func parseJSON(data []byte) ([]document, error) {
 }
 
 type jsonReader struct {
-	data   []byte
-	dec    *json.Decoder
-	inside bool // within a document, where the file must not end
+	data []byte
+	dec  *json.Decoder
+}
+
+// token reads the next token within a document, where the file must not end.
+func (r *jsonReader) token() (json.Token, error) {
+	t, err := r.dec.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return t, err
 }
 
 // fail adds the line to an error, and hides the text of encoding/json, which quotes the file.
@@ -49,17 +57,19 @@ func (r *jsonReader) fail(err error) error {
 	return parseError{line, "it is not valid JSON"}
 }
 
+// value reads one value. It returns io.EOF itself only where a document would begin.
 func (r *jsonReader) value(depth int) (any, error) {
 	if depth > maxNesting {
 		return nil, parseError{0, "it is nested too deeply"}
 	}
-	token, err := r.dec.Token()
+	next := r.token
+	if depth == 0 {
+		next = r.dec.Token
+	}
+	token, err := next()
 	if err != nil {
 		return nil, err
 	}
-	outer := r.inside
-	r.inside = true
-	defer func() { r.inside = outer }()
 	switch t := token.(type) {
 	case json.Delim:
 		if t == '{' {
@@ -75,7 +85,7 @@ func (r *jsonReader) value(depth int) (any, error) {
 func (r *jsonReader) object(depth int) (any, error) {
 	out := map[string]any{}
 	for r.dec.More() {
-		token, err := r.dec.Token()
+		token, err := r.token()
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +100,7 @@ func (r *jsonReader) object(depth int) (any, error) {
 			return nil, err
 		}
 	}
-	_, err := r.dec.Token()
+	_, err := r.token()
 	return out, err
 }
 
@@ -103,7 +113,7 @@ func (r *jsonReader) list(depth int) (any, error) {
 		}
 		out = append(out, v)
 	}
-	_, err := r.dec.Token()
+	_, err := r.token()
 	return out, err
 }
 

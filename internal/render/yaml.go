@@ -214,7 +214,7 @@ func (c *converter) scalar(n *yaml.Node) (any, error) {
 		return i, nil
 	case "!!float":
 		var f float64
-		if wholeNumber.MatchString(n.Value) && n.Tag != "!!float" {
+		if wholeNumber.MatchString(n.Value) && n.Style&yaml.TaggedStyle == 0 {
 			return nil, parseError{n.Line, "a number is too large to be kept exactly; quote it if it is a text"}
 		}
 		if n.Decode(&f) != nil || math.IsNaN(f) || math.IsInf(f, 0) {

@@ -93,13 +93,17 @@ func UpToDate(r *v1alpha1.Release, source v1alpha1.SourceStatus) {
 	delivered(r)
 }
 
-// ApplyRetrying records that the target could not take everything for now.
-func ApplyRetrying(r *v1alpha1.Release, reason, message string) {
+// ApplyRetrying records that the target could not take everything for now. recorded is what the inventory holds.
+func ApplyRetrying(r *v1alpha1.Release, reason, message string, recorded int) {
+	if recorded > 0 {
+		setInventory(r, recorded)
+	}
 	fail(r, v1alpha1.ConditionApplied, reason, message)
 }
 
 // Applied records that every object is on the target while health is still awaited.
-func Applied(r *v1alpha1.Release, waiting string) {
+func Applied(r *v1alpha1.Release, waiting string, recorded int) {
+	setInventory(r, recorded)
 	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
 	progress(r, waiting)
 }

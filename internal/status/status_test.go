@@ -72,7 +72,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
 		},
 		"a target that does not take everything for now is retried": {
-			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.ApplyRetrying(r, v1alpha1.ReasonApplyRetrying, "refused") }},
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.ApplyRetrying(r, v1alpha1.ReasonApplyRetrying, "refused", 0) }},
 			base + "Applied=False/ApplyRetrying Healthy=Unknown/Progressing Ready=False/ApplyRetrying Reconciling=True/ApplyRetrying",
 		},
 		"objects that are refused stall it": {
