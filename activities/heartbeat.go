@@ -34,16 +34,16 @@ func (h *heartbeat) run(ctx context.Context) {
 	defer close(h.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for {
-		if p := h.latest.Load(); p != nil {
-			activity.RecordHeartbeat(ctx, *p)
-		} else {
-			activity.RecordHeartbeat(ctx)
-		}
+	for { // the first beat comes after a second: most activities have ended by then, and cost no request
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if p := h.latest.Load(); p != nil {
+			activity.RecordHeartbeat(ctx, *p)
+		} else {
+			activity.RecordHeartbeat(ctx)
 		}
 	}
 }

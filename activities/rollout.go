@@ -181,7 +181,9 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	if in.Last {
 		return a.succeeded(ctx, s, out)
 	}
-	return out, nil
+	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+		status.Applied(r, "what left the render is pruned; waiting for health", s.record.Len())
+	})
 }
 
 // failed concludes a rollout that cannot go on.

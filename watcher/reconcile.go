@@ -7,6 +7,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -70,8 +71,12 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		return reconcile.Result{}, nil
 	}
 	if !deleting {
-		if err := w.finalizer(ctx, o, e.finalizer); err != nil {
-			return reconcile.Result{}, err
+		err := w.finalizer(ctx, o, e.finalizer)
+		if apierrors.IsConflict(err) { // somebody wrote it meanwhile; the cache tells in a moment
+			return reconcile.Result{RequeueAfter: debounce}, nil
+		}
+		if err != nil {
+			return reconcile.Result{}, hubclient.IgnoreNotFound(err)
 		}
 	}
 	kick := delivery.Kick{UID: string(o.GetUID()), Generation: o.GetGeneration(), Reason: req.reason}

@@ -5,7 +5,11 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// frozenTimeout bounds how long a loaded machine takes to suspend a program.
+const frozenTimeout = 10 * time.Second
 
 // group is the set of processes that make up one part of the environment, in the order in which they start.
 type group []*process
@@ -30,8 +34,15 @@ func (g group) kill() error {
 	return errors.Join(errs...)
 }
 
-// freeze suspends all processes: connections stay open and nothing answers.
-func (g group) freeze() error { return g.signal(syscall.SIGSTOP) }
+// freeze suspends all processes and returns once they stand still: connections stay open and nothing answers.
+func (g group) freeze() error {
+	if err := g.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return poll(frozenTimeout, "the programs do not freeze", func() bool {
+		return !slices.ContainsFunc(g, func(p *process) bool { return !frozen(p.pid()) })
+	})
+}
 
 // thaw lets frozen processes go on.
 func (g group) thaw() error { return g.signal(syscall.SIGCONT) }

@@ -71,14 +71,21 @@ func killIfStill(pid int, was string) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("end process %d, left over from an earlier run: %w", pid, err)
 	}
-	deadline := time.After(10 * time.Second)
+	return poll(10*time.Second, fmt.Sprintf("process %d, left over from an earlier run, does not end", pid), func() bool {
+		return identity(pid) != was
+	})
+}
+
+// poll waits until done is true. After the timeout it fails with complaint.
+func poll(timeout time.Duration, complaint string, done func() bool) error {
+	deadline := time.After(timeout)
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	for identity(pid) == was {
+	for !done() {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			return fmt.Errorf("process %d, left over from an earlier run, does not end", pid)
+			return errors.New(complaint)
 		}
 	}
 	return nil

@@ -15,6 +15,12 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
+// frozen says whether a process is stopped.
+func frozen(pid int) bool {
+	out, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && strings.HasPrefix(strings.TrimSpace(string(out)), "T")
+}
+
 // identity tells a live process from another one that got the same id later: its name and the moment it started.
 // It is empty when there is no such process.
 func identity(pid int) string {

@@ -91,7 +91,8 @@ func TestTheNextStartEndsWhatADeadParentLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := sleeper(t, first, "exec sleep 600")
+	left := sleeper(t, first, "")
+	left.path, left.args = "/bin/sleep", []string{"600"}
 	if err := left.start(); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (r *remover) guardNamespace(ctx context.Context, name string) (look, bool, 
 		return look{unseen, fmt.Sprintf("it cannot be seen whether it is empty: the API group %s does not answer", failing[0])}, true, nil
 	}
 	for _, k := range kinds {
-		if !k.namespaced {
+		if !k.namespaced || comesAndGoes(k.resource.Group, k.kind) {
 			continue
 		}
 		found, holds, err := r.guardKind(ctx, k, name)
@@ -93,12 +93,20 @@ func (r *remover) mayGo(ref delivery.ObjectRef, o *metav1.PartialObjectMetadata)
 	switch {
 	case metav1.GetControllerOfNoCopy(o) != nil:
 		return true
-	case ref.Kind == "Event" && (ref.Group == "" || ref.Group == "events.k8s.io"):
-		return true
 	case ref.Group != "":
 		return false
 	}
-	return ref.Kind == "Endpoints" || // follows a Service, which is looked at itself
-		ref.Kind == "ConfigMap" && ref.Name == "kube-root-ca.crt" ||
+	return ref.Kind == "ConfigMap" && ref.Name == "kube-root-ca.crt" ||
 		ref.Kind == "ServiceAccount" && ref.Name == "default"
+}
+
+// comesAndGoes: Events, and Endpoints, which follow a Service that is looked at itself.
+func comesAndGoes(group, kind string) bool {
+	switch kind {
+	case "Event":
+		return group == "" || group == "events.k8s.io"
+	case "Endpoints":
+		return group == ""
+	}
+	return false
 }

@@ -20,8 +20,8 @@ func onPath(method, suffix string, do func()) func(*http.Request) (*http.Respons
 // errCut is a connection that broke.
 var errCut = errors.New("connection reset by peer")
 
-// cut breaks the connection for every request of a method to a path that contains part.
-func cut(method, part string) func(*http.Request) (*http.Response, error) {
+// breaking breaks the connection for every request of a method to a path that contains part.
+func breaking(method, part string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		if r.Method == method && strings.Contains(r.URL.Path, part) {
 			return nil, errCut

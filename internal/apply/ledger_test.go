@@ -21,7 +21,7 @@ func entry(kind, name, uid string) v1alpha1.InventoryEntry {
 
 func TestNothingIsWrittenToTheTargetBeforeItIsAnnounced(t *testing.T) {
 	w := newWorld(t)
-	w.hubLog.intercept(cut("POST", "/inventories"))
+	w.hubLog.intercept(breaking("POST", "/inventories"))
 	_, err := Apply(w.ctx, w.target, w.ledger, w.request(w.configMap("cfg", nil)))
 	if !errors.Is(err, ErrHub) || !errors.Is(err, errCut) {
 		t.Errorf("got %v", err)
@@ -37,9 +37,9 @@ func TestAnObjectThatWasWishedForOnlyWhileTheWorkerDiedGoesInTheEnd(t *testing.T
 			w := newWorld(t)
 			a, b := w.configMap("a", nil), w.configMap("b", nil)
 			if when == "before its patch arrived" {
-				w.targetLog.intercept(cut("PATCH", "/configmaps/"))
+				w.targetLog.intercept(breaking("PATCH", "/configmaps/"))
 			} else {
-				w.hubLog.intercept(cut("PUT", "/inventories"))
+				w.hubLog.intercept(breaking("PUT", "/inventories"))
 			}
 			if _, err := Apply(w.ctx, w.target, w.ledger, w.request(a, b)); err == nil {
 				t.Fatal("the worker did not die")
@@ -61,7 +61,7 @@ func TestAnObjectThatWasWishedForOnlyWhileTheWorkerDiedGoesInTheEnd(t *testing.T
 
 func TestAnErrorOfTheTargetIsNotAnErrorOfTheHub(t *testing.T) {
 	w := newWorld(t)
-	w.targetLog.intercept(cut("PATCH", "/"))
+	w.targetLog.intercept(breaking("PATCH", "/"))
 	_, err := Apply(w.ctx, w.target, w.ledger, w.request(w.configMap("cfg", nil)))
 	if !errors.Is(err, errCut) || errors.Is(err, ErrHub) {
 		t.Errorf("got %v", err)

@@ -125,14 +125,8 @@ func (p *plan) entries() []v1alpha1.InventoryEntry {
 // split finds the entries of a Record that are not wished for. Stale ones are to be deleted. Renamed ones are the same
 // object as something that is wished for, by its UID, as when a kind moves to another group: they are forgotten only.
 func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []delivery.ObjectRef) {
-	wished := map[string]bool{}
-	entries := rec.Entries()
-	for _, e := range entries {
-		if p.wants(RefOf(e)) && e.UID != "" {
-			wished[e.UID] = true
-		}
-	}
-	for _, e := range entries {
+	wished := p.uids(rec)
+	for _, e := range rec.Entries() {
 		switch {
 		case p.wants(RefOf(e)):
 		case wished[e.UID]:
@@ -142,6 +136,17 @@ func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []de
 		}
 	}
 	return stale, renamed
+}
+
+// uids are those of the objects that are wished for, as far as the Record knows them.
+func (p *plan) uids(rec *Record) map[string]bool {
+	out := map[string]bool{}
+	for ref, e := range rec.entries {
+		if p.wants(ref) && e.UID != "" {
+			out[e.UID] = true
+		}
+	}
+	return out
 }
 
 func (p *plan) wants(ref delivery.ObjectRef) bool {

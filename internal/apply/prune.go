@@ -45,6 +45,7 @@ func Prune(ctx context.Context, t Target, l *Ledger, req PruneRequest) (Removal,
 	report := startReporter(req.Progress, len(stale))
 	defer report.stop()
 	r := newRemover(t, req.Owner, p.wants, req.Parallel, report)
+	r.wished = p.uids(req.Record)
 	err = r.run(ctx, stale)
 	if dropErr := dropAfter(ctx, l, req.Record, append(r.done, renamed...)); err == nil {
 		err = dropErr

@@ -63,6 +63,7 @@ type remover struct {
 	resolve  *resolver
 	owner    delivery.Owner
 	keeps    func(delivery.ObjectRef) bool // what stays: a Namespace or definition that it needs survives
+	wished   map[string]bool               // UIDs of what stays, under whatever name
 	keepAll  bool                          // take the marks off everything, and delete nothing
 	parallel int
 	report   *reporter
@@ -192,6 +193,8 @@ func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.Inv
 		return look{verdict: gone}, nil
 	case live.GetLabels()[v1alpha1.LabelOwner] != r.owner.Key():
 		return look{verdict: left}, nil
+	case r.wished[string(live.GetUID())]:
+		return look{verdict: left}, nil // the same object as one that stays
 	case r.keepAll:
 		return r.giveUp(ctx, m, live)
 	case live.GetDeletionTimestamp() != nil:

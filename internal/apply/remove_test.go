@@ -124,15 +124,17 @@ func TestAnObjectThatMovedToAnotherGroupIsForgottenUnderItsOldOneAndNotDeleted(t
 	}
 	w.applied(event("events.k8s.io/v1"))
 	live := w.live(event("events.k8s.io/v1"))
-	// The Release had it as a core Event before, and now has both identities of one object.
-	rec := w.record()
-	w.check(w.ledger.Announce(w.ctx, rec, []v1alpha1.InventoryEntry{{Version: "v1", Kind: "Event", Namespace: w.ns, Name: "e", UID: string(live.GetUID())}}))
-	w.prune(event("events.k8s.io/v1"))
-	if w.live(event("v1")) == nil {
-		t.Error("it was deleted")
-	}
-	if e := w.record().Entries(); len(e) != 1 || e[0].Group != "events.k8s.io" {
-		t.Errorf("entries %v", e)
+	for _, uid := range []string{string(live.GetUID()), ""} {
+		// The Release had it as a core Event before, confirmed or not, and now has both identities of one object.
+		before := v1alpha1.InventoryEntry{Version: "v1", Kind: "Event", Namespace: w.ns, Name: "e", UID: uid}
+		w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{before}))
+		w.prune(event("events.k8s.io/v1"))
+		if w.live(event("v1")) == nil {
+			t.Fatal("it was deleted")
+		}
+		if e := w.record().Entries(); len(e) != 1 || e[0].Group != "events.k8s.io" {
+			t.Errorf("entries %v", e)
+		}
 	}
 }
 

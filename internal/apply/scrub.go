@@ -35,21 +35,33 @@ func (s *scrubber) line(text string) string {
 		return "the cluster refused it, with a message that is too long to show"
 	}
 	s.once.Do(s.collect)
+	// Twice: a value may only appear once what cannot be printed is out of its middle.
+	return cut(s.blank(printable(s.blank(text))))
+}
+
+func (s *scrubber) blank(text string) string {
 	for _, value := range s.values {
 		text = strings.ReplaceAll(text, value, "***")
 	}
-	return oneLine(text)
+	return text
 }
 
-// oneLine makes whitespace single spaces, drops what cannot be printed, and cuts at a character.
-func oneLine(text string) string {
+// oneLine is a text of the far side that is no message about an object, on one line, cut.
+func oneLine(text string) string { return cut(printable(text)) }
+
+// printable makes whitespace single spaces and drops what cannot be printed.
+func printable(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	text = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return -1
 		}
 		return r
 	}, text)
+}
+
+// cut ends a text at a character.
+func cut(text string) string {
 	if len(text) <= longestShown {
 		return text
 	}

@@ -210,7 +210,7 @@ func TestTheCodeOfAnAnswerDecidesWhetherWaitingMayHeal(t *testing.T) {
 
 func TestATargetThatCannotBeUsedAtAllIsAnErrorOfTheWholeApply(t *testing.T) {
 	tests := map[string]func(*http.Request) (*http.Response, error){
-		"a broken connection":    cut("PATCH", "/"),
+		"a broken connection":    breaking("PATCH", "/"),
 		"revoked credentials":    answering(401, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":401,"reason":"Unauthorized"}`),
 		"something else answers": answering(200, `<html>welcome</html>`),
 	}

@@ -19,7 +19,7 @@ func TestHealthIsJudgedByWhatControllersSay(t *testing.T) {
 		"a custom resource without a status":     {`{apiVersion: a.test/v1, kind: W, metadata: {name: x, generation: 1}}`, Current, false},
 		"one whose controller lags":              {`{apiVersion: a.test/v1, kind: W, metadata: {name: x, generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}}`, InProgress, false},
 		"one that is not ready":                  {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: [{type: Ready, status: "False"}]}}`, InProgress, false},
-		"one that is stalled":                    {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: [{type: Stalled, status: "True", message: no}]}}`, Failed, false},
+		"one that is stalled":                    {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: [{type: Stalled, status: "True", message: stuck}]}}`, Failed, false},
 		"one whose status makes no sense":        {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: 7}}`, InProgress, false},
 		"one that is being deleted":              {`{apiVersion: v1, kind: ConfigMap, metadata: {name: x, deletionTimestamp: "2024-01-01T00:00:00Z"}}`, Terminating, false},
 		"a Deployment that nobody has seen":      {`{apiVersion: apps/v1, kind: Deployment, metadata: {name: x, generation: 1}, spec: {replicas: 1}}`, InProgress, false},

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -31,6 +32,9 @@ var config *rest.Config
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
+	if fuzzing() {
+		return m.Run()
+	}
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver")
 		return 1
@@ -47,6 +51,12 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "the control plane did not stop:", err)
 	}
 	return code
+}
+
+// fuzzing: each process of the fuzzer comes through here, and none needs a control plane.
+func fuzzing() bool {
+	flag.Parse()
+	return flag.Lookup("test.fuzz").Value.String() != ""
 }
 
 // traffic counts the requests for each path, and may answer them itself.
@@ -155,8 +165,12 @@ const (
 
 func fromYAML(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+	if err := o.UnmarshalJSON(data); err != nil { // keeps whole numbers whole, as a client does
 		t.Fatal(err)
 	}
 	return o

@@ -32,7 +32,7 @@ const (
 	firstDelay = 200 * time.Millisecond
 	lastDelay  = 3 * time.Second
 	// forgetEvery is how often discovery is asked again for a kind that is not known.
-	forgetEvery = 10 * time.Second
+	forgetEvery = 5 * time.Second
 )
 
 // Target is a connection to a cluster, as internal/connect builds it.

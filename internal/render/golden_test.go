@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"io/fs"
 	"maps"
@@ -207,7 +208,7 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 		{Files: filesBelow(t, "testdata/plain", "")},
 		{Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod"},
 	} {
-		if _, err := Render(ctx, in); err != context.Canceled {
+		if _, err := Render(ctx, in); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	}

@@ -209,8 +209,7 @@ func (v *visit) yamlFile(field, entry string) {
 // yamlText checks YAML that is written into the kustomization.
 func (v *visit) yamlText(field, text string) []document {
 	docs, err := parseYAML([]byte(text))
-	var p parseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[parseError](err); ok {
 		v.fail(field, "at its %v", p)
 	}
 	return docs

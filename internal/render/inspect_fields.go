@@ -21,10 +21,10 @@ func (v *visit) loads(k *types.Kustomization) {
 	for n, p := range k.Patches {
 		v.patch(field("patches", n), p)
 	}
-	for n, p := range k.PatchesJson6902 {
+	for n, p := range k.PatchesJson6902 { //nolint:staticcheck // kustomize still reads it
 		v.patch(field("patchesJson6902", n), p)
 	}
-	for n, p := range k.PatchesStrategicMerge {
+	for n, p := range k.PatchesStrategicMerge { //nolint:staticcheck // kustomize still reads it
 		v.fileOrText(field("patchesStrategicMerge", n), string(p))
 	}
 	for n, r := range k.Replacements {

@@ -23,7 +23,7 @@ func parseJSON(data []byte) ([]document, error) {
 	var docs []document
 	for index := 1; ; index++ {
 		v, err := r.value(0)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return docs, nil
 		}
 		if err != nil {
@@ -41,7 +41,7 @@ type jsonReader struct {
 // token reads the next token within a document, where the file must not end.
 func (r *jsonReader) token() (json.Token, error) {
 	t, err := r.dec.Token()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return t, err
@@ -50,8 +50,7 @@ func (r *jsonReader) token() (json.Token, error) {
 // fail adds the line to an error, and hides the text of encoding/json, which quotes the file.
 func (r *jsonReader) fail(err error) error {
 	line := 1 + bytes.Count(r.data[:min(int(r.dec.InputOffset()), len(r.data))], []byte("\n"))
-	var p parseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[parseError](err); ok {
 		return parseError{line, p.text}
 	}
 	return parseError{line, "it is not valid JSON"}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -190,11 +190,11 @@ func checkName(group string, value any) error {
 	case !ok:
 		return fmt.Errorf("metadata.name is not a text; quote it")
 	case group == "rbac.authorization.k8s.io", group == "certificates.k8s.io": // these allow system:node and the like
-		if len(path.IsValidPathSegmentName(name)) > 0 || len(name) > validation.DNS1123SubdomainMaxLength {
+		if len(content.IsPathSegmentName(name)) > 0 || len(name) > validation.DNS1123SubdomainMaxLength {
 			return fmt.Errorf("metadata.name %q is not a valid name", short(name))
 		}
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return fmt.Errorf("metadata.name %q is not valid: use at most 253 lower-case letters, digits, - and .", short(name))
+		return fmt.Errorf("metadata.name %q is not valid: use at most 253 lower-case letters, digits, dots and dashes", short(name))
 	}
 	return nil
 }

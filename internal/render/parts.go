@@ -29,6 +29,9 @@ const (
 
 // split compresses a render and cuts it into parts. The same render gives the same parts.
 func split(canonical []byte) ([][]byte, error) {
+	if len(canonical) > maxRenderSize {
+		return nil, invalid("the render is too large to be kept: at most %d MiB; split the Release", maxRenderSize>>20)
+	}
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed) // without a time in its header
 	if _, err := w.Write(canonical); err != nil {
@@ -37,8 +40,8 @@ func split(canonical []byte) ([][]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("compress the render: %w", err)
 	}
-	if len(canonical) > maxRenderSize || compressed.Len() > maxParts*partBytes {
-		return nil, invalid("the render is too large to be kept: at most %d MiB, and %d MiB compressed; split the Release", maxRenderSize>>20, maxParts*partBytes>>20)
+	if compressed.Len() > maxParts*partBytes {
+		return nil, invalid("the render is too large to be kept: at most %d MiB compressed; split the Release", maxParts*partBytes>>20)
 	}
 	var parts [][]byte
 	for compressed.Len() > 0 {
@@ -47,16 +50,17 @@ func split(canonical []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-func inflate(compressed io.Reader) ([]byte, error) {
+// inflate undoes the compression, up to limit bytes.
+func inflate(compressed io.Reader, limit int) ([]byte, error) {
 	r, err := gzip.NewReader(compressed)
 	if err != nil {
 		return nil, err
 	}
-	canonical, err := io.ReadAll(io.LimitReader(r, maxRenderSize+1))
+	canonical, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(canonical) > maxRenderSize {
+	if len(canonical) > limit {
 		return nil, errors.New("too large")
 	}
 	return canonical, r.Close()

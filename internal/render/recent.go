@@ -27,7 +27,10 @@ type recent struct {
 
 func newRecent(limit int) *recent {
 	r := &recent{limit: limit, lru: lru.New(0)}
-	r.lru.OnEvicted = func(_ lru.Key, v any) { r.used -= len(v.([]byte)) }
+	r.lru.OnEvicted = func(_ lru.Key, v any) {
+		canonical, _ := v.([]byte)
+		r.used -= len(canonical)
+	}
 	return r
 }
 
@@ -38,7 +41,8 @@ func (r *recent) get(key recentKey) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	return v.([]byte), true
+	canonical, ok := v.([]byte)
+	return canonical, ok
 }
 
 func (r *recent) put(key recentKey, canonical []byte) {

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,13 +45,13 @@ func (s *Store) Put(ctx context.Context, rel *v1alpha1.Release, out *Output) (v1
 	if err != nil {
 		return ref, err
 	}
-	kept, err := s.isKept(ctx, rel.Namespace, ref, parts)
+	kept, err := s.isKept(ctx, rel, ref, parts)
 	if err != nil {
 		return ref, err
 	}
 	if !kept {
 		// The first part goes last: where it is, the others are.
-		for i := len(parts) - 1; i >= 0; i-- {
+		for i := range slices.Backward(parts) {
 			if err := s.write(ctx, newPart(rel, ref, parts, i)); err != nil {
 				return ref, fmt.Errorf("keep render %s: %w", ref.Name, err)
 			}
@@ -113,18 +115,18 @@ func (s *Store) list(ctx context.Context, namespace string, labels client.Matchi
 
 // isKept looks whether every part is on the hub. Only the first is compared: a part cannot be changed, only
 // deleted.
-func (s *Store) isKept(ctx context.Context, namespace string, ref v1alpha1.RenderRef, parts [][]byte) (bool, error) {
+func (s *Store) isKept(ctx context.Context, rel *v1alpha1.Release, ref v1alpha1.RenderRef, parts [][]byte) (bool, error) {
 	var first corev1.Secret
-	err := s.hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &first)
+	err := s.hub.Get(ctx, client.ObjectKey{Namespace: rel.Namespace, Name: ref.Name}, &first)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for render %s: %w", ref.Name, err)
 	}
-	if !bytes.Equal(first.Data[partKey], parts[0]) {
+	if !sameContent(&first, newPart(rel, ref, parts, 0)) {
 		// Another version of convoy may compress differently; what counts is what comes out.
-		_, err := s.read(ctx, namespace, ref)
+		_, err := s.read(ctx, rel.Namespace, ref)
 		if _, known := failure.As(err); known {
 			return false, nil
 		}
@@ -133,8 +135,8 @@ func (s *Store) isKept(ctx context.Context, namespace string, ref v1alpha1.Rende
 	if len(parts) == 1 {
 		return true, nil
 	}
-	found, err := s.list(ctx, namespace, client.MatchingLabels{
-		v1alpha1.LabelReleaseUID: first.Labels[v1alpha1.LabelReleaseUID],
+	found, err := s.list(ctx, rel.Namespace, client.MatchingLabels{
+		v1alpha1.LabelReleaseUID: string(rel.UID),
 		v1alpha1.LabelDigest:     digestLabel(ref.Digest),
 	})
 	if err != nil {
@@ -162,7 +164,7 @@ func (s *Store) write(ctx context.Context, part *corev1.Secret) error {
 	if err := s.hub.Get(ctx, client.ObjectKeyFromObject(part), &there); err != nil {
 		return err
 	}
-	if bytes.Equal(there.Data[partKey], part.Data[partKey]) {
+	if sameContent(&there, part) {
 		return nil
 	}
 	if err := s.hub.Delete(ctx, &there, client.Preconditions{UID: &there.UID}); err != nil {
@@ -170,6 +172,10 @@ func (s *Store) write(ctx context.Context, part *corev1.Secret) error {
 	}
 	part.ResourceVersion = ""
 	return s.hub.Create(ctx, part)
+}
+
+func sameContent(a, b *corev1.Secret) bool {
+	return a.Type == b.Type && maps.EqualFunc(a.Data, b.Data, bytes.Equal)
 }
 
 // read fetches, joins and verifies the parts of a render.
@@ -194,7 +200,7 @@ func (s *Store) read(ctx context.Context, namespace string, ref v1alpha1.RenderR
 		}
 		joined.Write(part.Data[partKey])
 	}
-	canonical, err := inflate(&joined)
+	canonical, err := inflate(&joined, maxRenderSize)
 	if err != nil {
 		return nil, damaged(ref)
 	}

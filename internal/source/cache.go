@@ -29,15 +29,17 @@ func newCache(limit int64) *cache {
 	return c
 }
 
-func (c *cache) get(key any) (any, bool) {
+// cached finds a value of type T.
+func cached[T any](c *cache, key any) (value T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v, ok := c.lru.Get(key)
-	if !ok {
-		return nil, false
+	v, found := c.lru.Get(key)
+	if !found {
+		return value, false
 	}
-	s, ok := v.(sized)
-	return s.value, ok
+	s, _ := v.(sized)
+	value, ok = s.value.(T)
+	return value, ok
 }
 
 // put keeps value. A value that is larger than the whole cache is not kept.

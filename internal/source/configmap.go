@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,9 +32,7 @@ func (s *Sources) readConfigMap(ctx context.Context, namespace, name string) (*B
 	for key, text := range cm.Data {
 		files[key] = []byte(text)
 	}
-	for key, content := range cm.BinaryData {
-		files[key] = content
-	}
+	maps.Copy(files, cm.BinaryData)
 	digest := digestOf(files)
 	b := &Bundle{Revision: digest, Digest: digest, Files: files}
 	s.cache.put(configMapKey{namespace, name, b.Revision}, b, b.size())
@@ -41,8 +40,8 @@ func (s *Sources) readConfigMap(ctx context.Context, namespace, name string) (*B
 }
 
 func (s *Sources) openConfigMap(ctx context.Context, namespace, name, revision string) (*Bundle, error) {
-	if b, ok := s.cache.get(configMapKey{namespace, name, revision}); ok {
-		return b.(*Bundle), nil
+	if b, ok := cached[*Bundle](s.cache, configMapKey{namespace, name, revision}); ok {
+		return b, nil
 	}
 	b, err := s.readConfigMap(ctx, namespace, name)
 	if err != nil {

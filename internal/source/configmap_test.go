@@ -25,9 +25,7 @@ func (h hub) Get(ctx context.Context, key client.ObjectKey, o client.Object, _ .
 	return h.get(ctx, key, o.(*corev1.ConfigMap))
 }
 
-func configMapSource(name string) v1alpha1.Source {
-	return v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: name}}
-}
+var fromConfigMap = v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "app"}}
 
 func TestEveryKeyOfAConfigMapIsAFile(t *testing.T) {
 	data := map[string]string{"a.yaml": "a", "empty": ""}
@@ -41,7 +39,7 @@ func TestEveryKeyOfAConfigMapIsAFile(t *testing.T) {
 		cm.BinaryData = map[string][]byte{"bin": {0xff}}
 		return nil
 	}}, Limits{})
-	first, err := sources.Fetch(t.Context(), "team", configMapSource("app"))
+	first, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,23 +49,23 @@ func TestEveryKeyOfAConfigMapIsAFile(t *testing.T) {
 	if first.Revision != first.Digest || len(first.Digest) != len("sha256:")+64 {
 		t.Errorf("revision %q, digest %q", first.Revision, first.Digest)
 	}
-	again, err := sources.Fetch(t.Context(), "team", configMapSource("app"))
+	again, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 	if err != nil || again.Revision != first.Revision {
 		t.Errorf("the same content again: %v, %v", again, err)
 	}
 
 	data = map[string]string{"a.yaml": "b", "empty": ""}
-	if b, err := sources.Open(t.Context(), "team", configMapSource("app"), first.Revision); err != nil || b.Digest != first.Digest || reads != 2 {
+	if b, err := sources.Open(t.Context(), "team", fromConfigMap, first.Revision); err != nil || b.Digest != first.Digest || reads != 2 {
 		t.Errorf("from the cache: %v, %v, %d reads", b, err, reads)
 	}
-	changed, err := sources.Fetch(t.Context(), "team", configMapSource("app"))
+	changed, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 	if err != nil || changed.Revision == first.Revision {
 		t.Errorf("another content: %v, %v", changed, err)
 	}
 	other := New(sources.hub, Limits{})
-	_, err = other.Open(t.Context(), "team", configMapSource("app"), first.Revision)
+	_, err = other.Open(t.Context(), "team", fromConfigMap, first.Revision)
 	wantFailure(t, err, "", false, v1alpha1.ReasonSourceNotFound, "ConfigMap app moved on while it was being delivered")
-	if b, err := other.Open(t.Context(), "team", configMapSource("app"), changed.Revision); err != nil || b.Digest != changed.Digest {
+	if b, err := other.Open(t.Context(), "team", fromConfigMap, changed.Revision); err != nil || b.Digest != changed.Digest {
 		t.Errorf("the newest: %v, %v", b, err)
 	}
 }
@@ -83,7 +81,7 @@ func TestAConfigMapThatCannotBeReadIsTransient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sources := New(hub{get: func(context.Context, client.ObjectKey, *corev1.ConfigMap) error { return tc.err }}, Limits{})
-			_, err := sources.Fetch(t.Context(), "team", configMapSource("app"))
+			_, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 			wantFailure(t, err, "", false, tc.reason, tc.message)
 		})
 	}
@@ -94,11 +92,11 @@ func TestAHubThatHangsEndsAtTheTimeout(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}, Limits{FetchTimeout: 50 * time.Millisecond})
-	_, err := sources.Fetch(t.Context(), "team", configMapSource("app"))
+	_, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 	wantFailure(t, err, "", false, v1alpha1.ReasonSourceFailed, "ConfigMap app could not be read from the hub")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := sources.Fetch(ctx, "team", configMapSource("app")); err != context.Canceled {
+	if _, err := sources.Fetch(ctx, "team", fromConfigMap); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled caller got %v", err)
 	}
 }
@@ -121,13 +119,13 @@ func TestTheCacheStaysWithinItsBytes(t *testing.T) {
 	c := newCache(100)
 	c.put("a", 1, 60)
 	c.put("b", 2, 30)
-	c.get("a")
+	cached[int](c, "a")
 	c.put("c", 3, 30)
 	c.put("too large", 4, 101)
 	c.put("a", 5, 10)
 	got := map[string]any{}
 	for _, key := range []string{"a", "b", "c", "too large"} {
-		if v, ok := c.get(key); ok {
+		if v, ok := cached[int](c, key); ok {
 			got[key] = v
 		}
 	}

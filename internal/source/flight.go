@@ -28,6 +28,13 @@ func newFlights(timeout time.Duration) *flights {
 	return &flights{timeout: timeout, running: map[string]*flight{}}
 }
 
+// join returns what work returns, run once for all callers with the same key, within the timeout.
+func join[T any](ctx context.Context, f *flights, key string, work func(context.Context) (T, error)) (T, error) {
+	v, err := f.do(ctx, key, func(ctx context.Context) (any, error) { return work(ctx) })
+	value, _ := v.(T) // nil beside an error
+	return value, err
+}
+
 // do returns what work returns, run once for all callers with the same key, within the timeout.
 func (f *flights) do(ctx context.Context, key string, work func(context.Context) (any, error)) (any, error) {
 	if err := ctx.Err(); err != nil {

@@ -87,18 +87,14 @@ func (s *Sources) openGit(ctx context.Context, src *v1alpha1.GitSource, revision
 
 // list asks for the references of a repository.
 func (s *Sources) list(ctx context.Context, url string) (*listing, error) {
-	v, err := s.flights.do(ctx, "refs "+url, func(ctx context.Context) (any, error) { return s.git.list(ctx, url) })
-	if err != nil {
-		return nil, err
-	}
-	return v.(*listing), nil
+	return join(ctx, s.flights, "refs "+url, func(ctx context.Context) (*listing, error) { return s.git.list(ctx, url) })
 }
 
 // bundle makes the bundle of a commit. connect is only called when neither the bundle nor the commit is cached.
 func (s *Sources) bundle(ctx context.Context, repo repository, commit plumbing.Hash, connect func() (*listing, error)) (*Bundle, error) {
 	key := bundleKey{repo.url, repo.branch, commit.String(), repo.path}
-	if b, ok := s.cache.get(key); ok {
-		return b.(*Bundle), nil
+	if b, ok := cached[*Bundle](s.cache, key); ok {
+		return b, nil
 	}
 	c, err := s.commit(ctx, repo.url, commit, connect)
 	if err != nil {
@@ -118,14 +114,14 @@ func (s *Sources) bundle(ctx context.Context, repo repository, commit plumbing.H
 
 func (s *Sources) commit(ctx context.Context, url string, hash plumbing.Hash, connect func() (*listing, error)) (*commit, error) {
 	key := commitKey{url, hash.String()}
-	if c, ok := s.cache.get(key); ok {
-		return c.(*commit), nil
+	if c, ok := cached[*commit](s.cache, key); ok {
+		return c, nil
 	}
 	remote, err := connect()
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.flights.do(ctx, "commit "+url+" "+hash.String(), func(ctx context.Context) (any, error) {
+	return join(ctx, s.flights, "commit "+url+" "+hash.String(), func(ctx context.Context) (*commit, error) {
 		c, err := s.git.fetch(ctx, remote, hash)
 		if err != nil {
 			return nil, err
@@ -133,8 +129,4 @@ func (s *Sources) commit(ctx context.Context, url string, hash plumbing.Hash, co
 		s.cache.put(key, c, c.bytes)
 		return c, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return v.(*commit), nil
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -289,7 +290,7 @@ func TestACallerThatGivesUpDoesNotEndTheFetchOfAnother(t *testing.T) {
 	second := start(t.Context())
 	eventually(t, "both wait", func() bool { return waiting() == 2 })
 	giveUp()
-	if r := <-first; r.err != context.Canceled {
+	if r := <-first; !errors.Is(r.err, context.Canceled) {
 		t.Errorf("the impatient one got %v", r)
 	}
 	close(release)
@@ -302,10 +303,10 @@ func TestACallerThatGivesUpDoesNotEndTheFetchOfAnother(t *testing.T) {
 	only := start(alone)
 	eventually(t, "the only one waits", func() bool { return waiting() == 1 })
 	giveUp()
-	if r := <-only; r.err != context.Canceled {
+	if r := <-only; !errors.Is(r.err, context.Canceled) {
 		t.Errorf("the only one got %v", r)
 	}
-	if err := <-ended; err != context.Canceled {
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the work that nobody waits for ended with %v", err)
 	}
 }

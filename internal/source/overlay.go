@@ -41,8 +41,8 @@ func (w *walker) outside(dir, to string) error {
 	if !strings.HasPrefix(to, "../") || strings.HasPrefix(inRepo, "..") || isAbove {
 		return nil
 	}
-	n, err := w.commit.resolve("", inRepo)
-	if err != nil || !n.isDir() {
+	n, problem := w.commit.resolve("", inRepo)
+	if problem != nil || !n.isDir() {
 		return nil
 	}
 	key, err := filepath.Rel("/"+dir, "/"+inRepo)

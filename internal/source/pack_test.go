@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -10,7 +11,7 @@ import (
 )
 
 // packOfCommit makes a pack of the newest commit with git.
-func packOfCommit(t testing.TB, s *gitServer) []byte {
+func packOfCommit(t *testing.T, s *gitServer) []byte {
 	t.Helper()
 	cmd := exec.Command("git", "pack-objects", "--stdout", "--revs", "-q")
 	cmd.Dir = s.work
@@ -36,7 +37,7 @@ func TestAPackIsMeasuredBeforeItIsInflated(t *testing.T) {
 	if _, err := readPack(bytes.NewReader(pack), hash, 1<<20); err != nil {
 		t.Errorf("a limit that fits: %v", err)
 	}
-	if _, err := readPack(bytes.NewReader(pack), hash, int64(lines.Len())+8<<10); err != errRepositoryTooBig {
+	if _, err := readPack(bytes.NewReader(pack), hash, int64(lines.Len())+8<<10); !errors.Is(err, errRepositoryTooBig) {
 		t.Errorf("a limit that only fits without the delta's result: %v", err)
 	}
 	if _, err := readPack(bytes.NewReader(pack), plumbing.NewHash("0123456789012345678901234567890123456789"), 1<<20); err == nil {

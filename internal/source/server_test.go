@@ -69,7 +69,7 @@ func TestAServerThatStopsInTheMiddleEndsAtTheTimeout(t *testing.T) {
 
 // relay answers with what a GET of the URL gives.
 func relay(w http.ResponseWriter, url string) {
-	res, err := http.Get(url)
+	res, err := http.Get(url) //nolint:gosec // of the test's own server
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
@@ -101,7 +101,7 @@ func TestTheDeadlineOfTheCallerIsNotBlamedOnTheServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := New(nil, Limits{}).Fetch(ctx, "team", gitSource(url, "main", ""))
-	if err != context.DeadlineExceeded {
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestFetchClassifiesServersThatAreNoGitServers(t *testing.T) {
 		"a web page":            {status(200), v1alpha1.ReasonSourceFailed, "does not answer like a git server"},
 		"nothing":               {func(http.ResponseWriter, *http.Request) {}, v1alpha1.ReasonSourceFailed, "does not answer like a git server"},
 		"a long error": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			for range 1000 {
 				_, _ = w.Write(make([]byte, 64<<10))
 			}
