@@ -41,15 +41,14 @@ func (w *walker) outside(dir, to string) error {
 	if !strings.HasPrefix(to, "../") || strings.HasPrefix(inRepo, "..") || isAbove {
 		return nil
 	}
-	n, problem := w.commit.resolve("", inRepo)
-	if problem != nil || !n.isDir() {
-		return nil
-	}
 	key, err := filepath.Rel("/"+dir, "/"+inRepo)
 	if err != nil {
 		return err
 	}
-	return w.folder(n, key, 0)
+	if n, err := w.commit.resolve("", inRepo); err == nil && n.isDir() {
+		return w.folder(n, key, 0)
+	}
+	return nil
 }
 
 // references are the resources of the kustomization in the folder, if there is one.
