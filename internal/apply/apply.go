@@ -36,7 +36,7 @@ type Request struct {
 	CreateNamespace bool
 	// Record of the Release on this Cluster. It is changed along with the hub.
 	Record *Record
-	// Progress is called after each object and every two seconds, one call at a time. It may be nil.
+	// Progress is called after each object, one call at a time. It may be nil.
 	Progress func(Progress)
 	// Parallel is how many objects are written at the same time; 0 means 8.
 	Parallel int
@@ -90,8 +90,7 @@ func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, er
 		clean:       &scrubber{objects: req.Objects},
 		definitions: map[delivery.ObjectRef]*unstructured.Unstructured{},
 	}
-	a.report = startReporter(req.Progress, len(p.items))
-	defer a.report.stop()
+	a.report = newReporter(req.Progress, len(p.items))
 	if err := a.addNamespace(ctx); err != nil {
 		return ChangeSet{}, err
 	}

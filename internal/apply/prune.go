@@ -42,9 +42,7 @@ func Prune(ctx context.Context, t Target, l *Ledger, req PruneRequest) (Removal,
 	if len(stale) == 0 && len(renamed) == 0 {
 		return Removal{}, nil
 	}
-	report := startReporter(req.Progress, len(stale))
-	defer report.stop()
-	r := newRemover(t, req.Owner, p.wants, req.Parallel, report)
+	r := newRemover(t, req.Owner, p.wants, req.Parallel, newReporter(req.Progress, len(stale)))
 	r.wished = p.uids(req.Record)
 	err = r.run(ctx, stale)
 	if dropErr := dropAfter(ctx, l, req.Record, append(r.done, renamed...)); err == nil {
@@ -70,9 +68,7 @@ func Delete(ctx context.Context, t Target, l *Ledger, req DeleteRequest) (Remova
 	if req.Record.Len() == 0 {
 		return Removal{}, l.Remove(ctx, req.Record)
 	}
-	report := startReporter(req.Progress, req.Record.Len())
-	defer report.stop()
-	r := newRemover(t, req.Owner, func(delivery.ObjectRef) bool { return false }, req.Parallel, report)
+	r := newRemover(t, req.Owner, func(delivery.ObjectRef) bool { return false }, req.Parallel, newReporter(req.Progress, req.Record.Len()))
 	r.keepAll = req.KeepWorkloads
 	err := r.run(ctx, req.Record.Entries())
 	if err == nil && len(r.done) == req.Record.Len() {

@@ -62,16 +62,13 @@ type Result struct {
 
 // Wait looks at the objects until all are healthy, one has failed for good, or ctx ends, and tells which. It looks
 // only at those that were not healthy yet, at growing intervals of at most three seconds. A failure counts when it
-// lasts, or at once where the controller has given up. progress may be nil; it is called after each round and every
-// two seconds. When ctx ends, the Result is returned with ctx's error; any other error means that the target could not
+// lasts, or at once where the controller has given up. progress may be nil; it is called after each round. When ctx ends, the Result is returned with ctx's error; any other error means that the target could not
 // be used.
 func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, progress func(done, of int, waitingFor string)) (Result, error) {
-	w := &waiter{target: t, of: len(entries)}
+	w := &waiter{target: t, of: len(entries), progress: progress}
 	for _, e := range entries {
 		w.open = append(w.open, &subject{entry: e, message: "it was not looked at yet"})
 	}
-	w.report = startReporter(progress)
-	defer w.report.stop()
 	err := w.run(ctx)
 	return w.result(), err
 }
@@ -86,10 +83,10 @@ type subject struct {
 }
 
 type waiter struct {
-	target Target
-	of     int
-	open   []*subject
-	report *reporter
+	target   Target
+	of       int
+	open     []*subject
+	progress func(done, of int, waitingFor string)
 
 	unknown atomic.Bool // a kind was not known
 	forgot  time.Time
@@ -133,11 +130,14 @@ func (w *waiter) forgetKinds() {
 }
 
 func (w *waiter) tell() {
+	if w.progress == nil {
+		return
+	}
 	waitingFor := ""
 	if len(w.open) > 0 {
 		waitingFor = refOf(w.open[0].entry).String()
 	}
-	w.report.set(w.of-len(w.open), w.of, waitingFor)
+	w.progress(w.of-len(w.open), w.of, waitingFor)
 }
 
 // look judges one object. It returns only errors of the target as a whole.
