@@ -13,6 +13,9 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/source"
 )
 
 // The roles of a process.
@@ -33,6 +36,8 @@ type config struct {
 	LogFormat       string
 	Verbose         bool
 	Temporal        temporalFlags
+	Connect         connect.Options
+	Sources         source.Limits
 }
 
 // temporalFlags outweigh the TEMPORAL_* environment when they are set.
@@ -53,10 +58,25 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of /metrics; 0 for none")
 	f.StringVar(&c.LogFormat, "log-format", "json", "json or text")
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")
+	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")
+	f.BoolVar(&c.Connect.AllowInsecureSkipTLSVerify, "allow-insecure-skip-tls-verify", false, "honour insecure-skip-tls-verify in kubeconfigs instead of refusing it")
+	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
+	c.bindSources(f)
 	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
 	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
 	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
 	f.StringVar(&c.Temporal.File, "temporal-config-file", "", "Temporal configuration file; else TEMPORAL_CONFIG_FILE")
+}
+
+// bindSources binds the limits that messages about sources name.
+func (c *config) bindSources(f *pflag.FlagSet) {
+	def := source.DefaultLimits()
+	f.Int64Var(&c.Sources.MaxBytes, "source-max-bytes", def.MaxBytes, "bytes of a source below its path")
+	f.IntVar(&c.Sources.MaxFiles, "source-max-files", def.MaxFiles, "files and folders of a source below its path")
+	f.IntVar(&c.Sources.MaxDepth, "source-max-depth", def.MaxDepth, "depth of folders of a source below its path")
+	f.Int64Var(&c.Sources.MaxRepositoryBytes, "source-max-repository-bytes", def.MaxRepositoryBytes, "bytes of everything in one commit of a repository")
+	f.Int64Var(&c.Sources.CacheBytes, "source-cache-bytes", def.CacheBytes, "bytes of fetched sources that are kept in memory")
+	f.DurationVar(&c.Sources.FetchTimeout, "source-fetch-timeout", def.FetchTimeout, "total time of one fetch of a source")
 }
 
 func (c *config) validate() error {

@@ -63,7 +63,7 @@ func run(ctx context.Context, c *config) error {
 // options is the graph of the process.
 func options(c *config) fx.Option {
 	return fx.Options(
-		fx.Supply(c, connect.Options{}, source.Limits{}),
+		fx.Supply(c, c.Connect, c.Sources),
 		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, newDeps),
 		activities.Module, worker.Module,
 		fx.Invoke(addRoles, runManager),

@@ -40,6 +40,9 @@ type Limits struct {
 	FetchTimeout time.Duration
 }
 
+// DefaultLimits are the limits of an operator who sets none.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
+
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.MaxBytes, 64<<20)
 	setDefault(&l.MaxFiles, 10_000)
