@@ -11,7 +11,7 @@ MODULES := . dev tools/image
 ALL_MODULES := $(MODULES) tools dev/controlplane
 GO_TOOLS := controller-gen golangci-lint workflowcheck govulncheck benchstat
 N ?= 100
-M ?= 1
+M ?= 4
 
 controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -47,7 +47,7 @@ verify: generate ## checks that what is generated is committed and that the modu
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
 	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -timeout 15m ./...); done
 
-bench: tools bin/convoy ## measures the budgets: N Releases, M targets
+bench: tools bin/convoy ## measures the budgets with N Releases of M objects each
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -n $(N) -m $(M)
 
 demo: tools bin/convoy ## shows the product at work and keeps running

@@ -104,7 +104,8 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 	}
 	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
 		return apply.Delete(ctx, target, a.Ledger, apply.DeleteRequest{
-			Owner: owner, KeepWorkloads: r.Spec.DeletionPolicy.KeepWorkloads, Record: rec, Progress: beat.progress,
+			Owner: owner, KeepWorkloads: r.Spec.DeletionPolicy.KeepWorkloads, SpareNamespace: spareNamespace(r),
+			Record: rec, Progress: beat.progress,
 		})
 	})
 	if err != nil {
@@ -114,6 +115,18 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 		return nil
 	}
 	return a.waiting(ctx, r, v1alpha1.ReasonPruning, fmt.Sprintf("Cluster %q: %s", rec.ClusterName(), unfinished(removal)))
+}
+
+// namespacePatience is how long a deletion waits for others to leave the namespace that convoy created for the
+// Release: they may be about to be deleted themselves.
+const namespacePatience = time.Minute
+
+// spareNamespace is the namespace that convoy created, once it has waited long enough for it to become empty.
+func spareNamespace(r *v1alpha1.Release) string {
+	if !r.Spec.CreateNamespace || time.Since(r.DeletionTimestamp.Time) < namespacePatience {
+		return ""
+	}
+	return r.Spec.TargetNamespace
 }
 
 // waiting writes what a deletion waits for, and returns the failure that is retried.

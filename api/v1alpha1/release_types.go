@@ -52,7 +52,7 @@ type ReleaseSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	TargetNamespace string `json:"targetNamespace,omitempty"`
 	// CreateNamespace creates the targetNamespace when it does not exist. A namespace that convoy created
-	// is deleted with the Release once nothing foreign is left in it.
+	// is deleted with the Release. When it holds something foreign for a minute, it stays.
 	// +optional
 	CreateNamespace bool `json:"createNamespace,omitempty"`
 	// Mutations change the rendered objects, in this order.
@@ -200,12 +200,12 @@ type SyncPolicy struct {
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('168h')",message="interval is between 5s and 168h"
-	Interval metav1.Duration `json:"interval,omitempty"`
+	Interval metav1.Duration `json:"interval,omitzero"`
 	// Timeout of the wait for health of one rollout.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout is between 1s and 24h"
-	Timeout metav1.Duration `json:"timeout,omitempty"`
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// AllowEmpty permits a render without objects to replace one that had some, and to prune them all.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
@@ -232,7 +232,7 @@ type ReleaseDeletionPolicy struct {
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('168h')",message="timeout is between 1s and 168h"
-	Timeout metav1.Duration `json:"timeout,omitempty"`
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
 // ReleaseStatus is how far the delivery is.

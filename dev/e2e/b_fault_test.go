@@ -24,7 +24,7 @@ type faultScene struct {
 // sound is what the source holds before a fault and after it is mended.
 func sound() map[string]string {
 	return map[string]string{
-		"kept.yaml": manifest("kept", manifestSentinel), "leaving.yaml": manifest("leaving", "b"), "login.yaml": secretManifest("login"),
+		"kept.yaml": manifest("kept", manifestSentinel), "leaving.yaml": manifest("leaving", "b"), "login.yaml": loginManifest,
 	}
 }
 
@@ -106,12 +106,15 @@ func (s *faultScene) wantRecovery() {
 	s.wantNothingPruned()
 }
 
-func TestAClusterThatCannotBeReachedSaysWhyAndRecovers(t *testing.T) {
+// fault is something that goes wrong, how it is mended, and what the message has to name.
+type fault struct {
+	happen, mend func(*faultScene)
+	names        []string
+}
+
+func clusterFaults() map[string]fault {
 	mendKubeconfig := func(s *faultScene) { s.replaceKubeconfig(beta.Kubeconfig()) }
-	for name, fault := range map[string]struct {
-		happen, mend func(*faultScene)
-		names        []string // in the message
-	}{
+	return map[string]fault{
 		"the Secret is missing": {
 			func(s *faultScene) { s.remove(s.kubeconfig) },
 			func(s *faultScene) {
@@ -139,12 +142,17 @@ func TestAClusterThatCannotBeReachedSaysWhyAndRecovers(t *testing.T) {
 			func(s *faultScene) {
 				silent, err := net.Listen("tcp", "127.0.0.1:0")
 				s.must(err)
-				s.Cleanup(func() { silent.Close() })
+				s.Cleanup(func() { _ = silent.Close() })
 				s.replaceServer(silent.Addr().String())
 			}, mendKubeconfig,
 			[]string{"did not answer in time"},
 		},
-	} {
+	}
+}
+
+func TestAClusterThatCannotBeReachedSaysWhyAndRecovers(t *testing.T) {
+	t.Parallel()
+	for name, fault := range clusterFaults() {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultScene(t, false)
 			fault.happen(s)
@@ -187,6 +195,7 @@ func (s *faultScene) useKey(key string) {
 }
 
 func TestASourceThatCannotBeReadSaysWhyAndRecovers(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		git          bool
 		happen, mend func(*faultScene)
@@ -235,14 +244,17 @@ const (
 	numericSecret = "apiVersion: v1\nkind: Secret\nmetadata: {name: numeric}\nstringData: {pin: 8675309, note: " + secretSentinel + "-note}\n"
 )
 
-func TestASourceThatCannotBeDeliveredSaysWhyAndRecovers(t *testing.T) {
+// deliveryFault is a fault of what a source holds, and the condition that tells of it.
+type deliveryFault struct {
+	happen, mend      func(*faultScene)
+	condition, reason string
+	names             []string
+}
+
+func deliveryFaults() map[string]deliveryFault {
 	gains := func(content string) func(*faultScene) { return func(s *faultScene) { s.gains(content) } }
 	mend := func(s *faultScene) { s.holds(sound()) }
-	for name, fault := range map[string]struct {
-		happen, mend      func(*faultScene)
-		condition, reason string
-		names             []string
-	}{
+	return map[string]deliveryFault{
 		"the YAML is invalid": {gains(invalidYAML), mend, v1alpha1.ConditionRendered, v1alpha1.ReasonRenderFailed, []string{"more.yaml", "line"}},
 		"an object is there twice": {
 			gains(manifest("kept", "again")), mend, v1alpha1.ConditionRendered, v1alpha1.ReasonRenderFailed,
@@ -255,11 +267,13 @@ func TestASourceThatCannotBeDeliveredSaysWhyAndRecovers(t *testing.T) {
 			func(s *faultScene) {
 				change(s.scene, &v1alpha1.Release{ObjectMeta: s.meta("app")}, func(r *v1alpha1.Release) { r.Spec.Mutations = nil })
 			},
-			v1alpha1.ConditionRendered, v1alpha1.ReasonRenderFailed, []string{"mutation zone", "kept", `"zone"`},
+			v1alpha1.ConditionRendered, v1alpha1.ReasonRenderFailed,
+			[]string{"mutation zone", "kept", `"zone"`},
 		},
 		"nothing is left": {
 			func(s *faultScene) { s.holds(map[string]string{"notes.txt": "no manifest"}) }, mend,
-			v1alpha1.ConditionRendered, v1alpha1.ReasonEmptyRender, []string{"allowEmpty"},
+			v1alpha1.ConditionRendered, v1alpha1.ReasonEmptyRender,
+			[]string{"allowEmpty"},
 		},
 		"a kind is unknown":                         {gains(unknownKind), mend, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, []string{"Widget", "unknown", "example.test/v1"}},
 		"a field is unknown":                        {gains(unknownField), mend, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, []string{"ConfigMap", "misspelt", "datas"}},
@@ -267,7 +281,12 @@ func TestASourceThatCannotBeDeliveredSaysWhyAndRecovers(t *testing.T) {
 		"an object that quotes a Secret is refused": {gains(echoedSecret), mend, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, []string{"ConfigMap", "echo"}},
 		"a Secret is refused":                       {gains(refusedSecret), mend, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, []string{"Secret", "refused"}},
 		"a Secret holds a number":                   {gains(numericSecret), mend, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, []string{"Secret", "numeric"}},
-	} {
+	}
+}
+
+func TestASourceThatCannotBeDeliveredSaysWhyAndRecovers(t *testing.T) {
+	t.Parallel()
+	for name, fault := range deliveryFaults() {
 		t.Run(name, func(t *testing.T) {
 			s := newFaultScene(t, false)
 			fault.happen(s)

@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	temporalclient "go.temporal.io/sdk/client"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,21 +26,19 @@ const (
 	manifestSentinel = "M4N1FEST"
 )
 
-// secretManifest is a Secret as a source has it, with one entry password.
-func secretManifest(name string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\nstringData: {password: %s-%s}\n", name, secretSentinel, name)
-}
+// loginManifest is the Secret login as a source has it, with one entry password.
+const loginManifest = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {password: " + secretSentinel + "-login}\n"
 
 // podManifest is a Pod as a source has it. On a target without Workloads it is healthy when a test says so, and not before.
 func podManifest(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: main, image: pause}]}\n", name)
 }
 
-// letPodRun says of a Pod what a node would say once it runs.
-func (s *scene) letPodRun(on client.Client, name string) {
+// letPodRun says of the Pod worker what a node would say once it runs.
+func (s *scene) letPodRun(on client.Client) {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: s.meta(name)}
-	s.eventually("Pod "+name+" can be set to running", func(ctx context.Context) error {
+	pod := &corev1.Pod{ObjectMeta: s.meta("worker")}
+	s.eventually("Pod worker can be set to running", func(ctx context.Context) error {
 		if err := on.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
@@ -143,9 +139,9 @@ func (s *scene) awaitAttempt(workflowID, activity string, attempt int32) {
 func (s *scene) awaitIdle(name string) {
 	s.Helper()
 	s.eventually("the workflow of Release "+name+" is idle", func(context.Context) error {
-		history := s.history(s.releaseWorkflow(name))
-		if len(history) == 0 || history[len(history)-1].GetEventType() != enumspb.EVENT_TYPE_TIMER_STARTED {
-			return errors.New("it is at work")
+		d := s.describe(s.releaseWorkflow(name))
+		if n := len(d.GetPendingActivities()) + len(d.GetPendingChildren()); n > 0 || d.GetPendingWorkflowTask() != nil {
+			return fmt.Errorf("it is at work: %v", d.GetPendingActivities())
 		}
 		return nil
 	})

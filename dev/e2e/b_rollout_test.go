@@ -64,7 +64,7 @@ func TestARolloutGoesOnByItselfAfterItsTargetWasStoppedInTheMiddle(t *testing.T)
 	r := s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionFalse, "")
 	s.wantMessage(r.Status.Conditions, v1alpha1.ConditionReady, `"prod"`)
 	s.must(target.Start(s.ctx))
-	s.letPodRun(on, "worker")
+	s.letPodRun(on)
 	r = s.awaitDelivered("app")
 	if r.Status.Rollout.Number != 1 {
 		t.Errorf("it took %d rollouts", r.Status.Rollout.Number)
@@ -85,7 +85,7 @@ func TestConvoyThatIsKilledInTheMiddleOfARolloutFinishesItAfterItsRestart(t *tes
 		fmt.Fprintf(&objects, "%s---\n", manifest(fmt.Sprintf("object-%d", i), manifestSentinel))
 	}
 	s.configMap("many", map[string]string{"objects.yaml": objects.String()})
-	s.configMap("slow", map[string]string{"pod.yaml": podManifest("worker"), "secret.yaml": secretManifest("login")})
+	s.configMap("slow", map[string]string{"pod.yaml": podManifest("worker"), "secret.yaml": loginManifest})
 	s.release("slow", "prod", "slow")
 	s.awaitRelease("slow", v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied)
 	s.release("many", "prod", "many")
@@ -101,7 +101,7 @@ func TestConvoyThatIsKilledInTheMiddleOfARolloutFinishesItAfterItsRestart(t *tes
 			t.Errorf("convoy was killed too late: rollout of %s is %s", name, r.Status.Rollout.Phase)
 		}
 	}
-	s.letPodRun(on, "worker")
+	s.letPodRun(on)
 	s.must(shared.start(s.ctx))
 	for _, name := range []string{"many", "slow"} {
 		r := s.awaitDelivered(name)

@@ -23,7 +23,7 @@ func TestAKustomizedFolderOfABranchIsDeliveredAndANewCommitAtTheNextInterval(t *
 			"base/greeting.yaml":           manifest("greeting", "base"),
 			"apps/prod/kustomization.yaml": "resources: [../../base, secret.yaml]\npatches: [{path: patch.yaml}]\n",
 			"apps/prod/patch.yaml":         manifest("greeting", text),
-			"apps/prod/secret.yaml":        secretManifest("login"),
+			"apps/prod/secret.yaml":        loginManifest,
 			"apps/prod/unused.yaml":        manifest("unused", "not named by the kustomization"),
 			"apps/test/other.yaml":         manifest("other", "of another folder"),
 		}
@@ -97,7 +97,7 @@ func TestWhatLeavesTheSourceIsPrunedUnlessItIsProtected(t *testing.T) {
 	s.readyCluster("prod", beta)
 	protected := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: protected, annotations: {convoy.kumodo.io/prune: disabled}}\n"
 	source := s.configMap("source", map[string]string{
-		"kept.yaml": manifest("kept", "a"), "leaving.yaml": manifest("leaving", "b"), "protected.yaml": protected, "secret.yaml": secretManifest("login"),
+		"kept.yaml": manifest("kept", "a"), "leaving.yaml": manifest("leaving", "b"), "protected.yaml": protected, "secret.yaml": loginManifest,
 	})
 	s.release("app", "prod", "source")
 	s.awaitDelivered("app")
@@ -165,7 +165,7 @@ func TestObjectsWithoutANamespaceGoToTheTargetNamespaceWhichIsCreated(t *testing
 	})
 	s.release("app", "prod", "source")
 	on := s.on(beta)
-	s.letPodRun(on, "worker")
+	s.letPodRun(on)
 	s.awaitDelivered("app")
 	s.awaitText(time.Second, on, "plain", "a")
 	if !s.exists(on, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "named"}}) {

@@ -57,9 +57,10 @@ func TestTheDocumentedClusterBecomesReadyAsItIs(t *testing.T) {
 	secret := s.secret("convoy-managed-kubeconfig", map[string]string{"kubeconfig": string(alpha.Kubeconfig())})
 	cluster := &v1alpha1.Cluster{ObjectMeta: s.meta("convoy-managed")}
 	t.Cleanup(func() {
-		ctx := context.Background()
-		_ = hubClient.Delete(ctx, cluster)
-		_ = hubClient.Delete(ctx, secret)
+		s.ctx = context.Background() // that of the test has ended
+		s.remove(cluster)
+		s.remove(secret)
+		s.awaitGone(hubClient, cluster)
 	})
 	if _, err := s.kubectl("apply", "-f", sample); err != nil {
 		t.Fatal(err)

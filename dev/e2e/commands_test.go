@@ -22,7 +22,7 @@ func TestKubectlWaitsForReadinessAndShowsTheColumns(t *testing.T) {
 	s.greeting("greeting", "hello")
 	s.release("app", "prod", "greeting")
 	for _, object := range []string{"cluster.core.convoy.kumodo.io/prod", "release.core.convoy.kumodo.io/app"} {
-		if _, err := s.kubectl("wait", "--for=condition=Ready", "--timeout=90s", object); err != nil {
+		if _, err := s.kubectl("wait", "--for=condition=Ready", "--timeout=120s", object); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,10 +124,10 @@ type verdict struct {
 	KubernetesVersion string `json:"kubernetesVersion"`
 }
 
-// reprobe runs the update through the temporal command.
-func (s *scene) reprobe(cluster string) verdict {
+// reprobe runs the update of Cluster prod through the temporal command.
+func (s *scene) reprobe() verdict {
 	s.Helper()
-	out, err := s.temporalCommand("workflow", "update", "execute", "--workflow-id", s.clusterWorkflow(cluster), "--name", "reprobe", "--output", "json")
+	out, err := s.temporalCommand("workflow", "update", "execute", "--workflow-id", s.clusterWorkflow("prod"), "--name", "reprobe", "--output", "json")
 	s.must(err)
 	var answer struct {
 		Result verdict `json:"result"`
@@ -143,20 +143,20 @@ func TestTheReprobeUpdateAnswersWithTheVerdictAlsoOfADeadCluster(t *testing.T) {
 	path := newLink(t, alpha)
 	s.cluster("prod", path.kubeconfig(t, "update-"+s.ns))
 	s.awaitCluster("prod", metav1.ConditionTrue, v1alpha1.ReasonReachable)
-	if v := s.reprobe("prod"); !v.Reachable || v.Reason != v1alpha1.ReasonReachable || !strings.HasPrefix(v.KubernetesVersion, "v1.") {
+	if v := s.reprobe(); !v.Reachable || v.Reason != v1alpha1.ReasonReachable || !strings.HasPrefix(v.KubernetesVersion, "v1.") {
 		t.Errorf("the verdict of a healthy Cluster is %+v", v)
 	}
 	path.cut()
-	if v := s.reprobe("prod"); v.Reachable || v.Reason != v1alpha1.ReasonProbeFailed || v.Message == "" {
+	if v := s.reprobe(); v.Reachable || v.Reason != v1alpha1.ReasonProbeFailed || v.Message == "" {
 		t.Errorf("the verdict of a dead Cluster is %+v", v)
 	}
 	s.awaitCluster("prod", metav1.ConditionFalse, v1alpha1.ReasonProbeFailed)
 	s.awaitBackoff(s.clusterWorkflow("prod"), 2) // a dead Cluster goes on retrying by itself
-	if v := s.reprobe("prod"); v.Reachable || v.Reason != v1alpha1.ReasonProbeFailed {
+	if v := s.reprobe(); v.Reachable || v.Reason != v1alpha1.ReasonProbeFailed {
 		t.Errorf("the verdict in the middle of a backoff is %+v", v)
 	}
 	path.mend(t)
-	if v := s.reprobe("prod"); !v.Reachable {
+	if v := s.reprobe(); !v.Reachable {
 		t.Errorf("the verdict of the mended Cluster is %+v", v)
 	}
 	s.awaitCluster("prod", metav1.ConditionTrue, v1alpha1.ReasonReachable)
@@ -166,7 +166,7 @@ func TestTheReprobeUpdateOfAnUnsupportedClusterSaysSo(t *testing.T) {
 	s := newScene(t)
 	s.cluster("prod", alpha.Kubeconfig(), func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth.Type = "token" })
 	s.awaitCluster("prod", metav1.ConditionFalse, v1alpha1.ReasonUnsupported)
-	if v := s.reprobe("prod"); v.Reachable || v.Reason != v1alpha1.ReasonUnsupported || v.Message == "" {
+	if v := s.reprobe(); v.Reachable || v.Reason != v1alpha1.ReasonUnsupported || v.Message == "" {
 		t.Errorf("the verdict is %+v", v)
 	}
 }

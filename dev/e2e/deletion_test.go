@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,9 +42,10 @@ func TestPruneReleasesDeletesEachReleaseByItsOwnPolicyAndThenTheCluster(t *testi
 	for _, name := range []string{"kept", "pruned", "elsewhere"} {
 		s.greeting(name, name)
 	}
-	s.release("kept", "prod", "kept", func(r *v1alpha1.Release) { r.Spec.DeletionPolicy.KeepWorkloads = true })
-	s.release("pruned", "prod", "pruned")
-	elsewhere := s.release("elsewhere", "other", "elsewhere")
+	apart := func(r *v1alpha1.Release) { r.Spec.TargetNamespace = s.ns + "-" + r.Name } // a shared namespace would stay
+	s.release("kept", "prod", "kept", apart, func(r *v1alpha1.Release) { r.Spec.DeletionPolicy.KeepWorkloads = true })
+	s.release("pruned", "prod", "pruned", apart)
+	elsewhere := s.release("elsewhere", "other", "elsewhere", apart)
 	for _, name := range []string{"kept", "pruned", "elsewhere"} {
 		s.awaitDelivered(name)
 	}
@@ -55,16 +57,83 @@ func TestPruneReleasesDeletesEachReleaseByItsOwnPolicyAndThenTheCluster(t *testi
 		}
 	}
 	target := s.on(alpha)
-	if s.exists(target, &corev1.ConfigMap{ObjectMeta: s.meta("pruned")}) {
+	if s.exists(target, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns + "-pruned", Name: "pruned"}}) {
 		t.Error("the object of the pruned Release is still there")
 	}
-	kept := &corev1.ConfigMap{ObjectMeta: s.meta("kept")}
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns + "-kept", Name: "kept"}}
 	s.must(target.Get(s.ctx, client.ObjectKeyFromObject(kept), kept))
 	if kept.Labels[v1alpha1.LabelOwner] != "" || kept.Annotations[v1alpha1.AnnotationRelease] != "" {
 		t.Errorf("the kept object still carries convoy's marks: %v %v", kept.Labels, kept.Annotations)
 	}
 	if !s.exists(hubClient, elsewhere) || !elsewhere.DeletionTimestamp.IsZero() {
 		t.Error("a Release of another Cluster was deleted")
+	}
+}
+
+func TestPruneReleasesWaitsForAReleaseThatWaitsForItsUnreachableCluster(t *testing.T) {
+	s := newScene(t)
+	path := newLink(t, alpha)
+	cluster := s.cluster("prod", path.kubeconfig(t, "both-"+s.ns), func(c *v1alpha1.Cluster) { c.Spec.DeletionPolicy.PruneReleases = true })
+	s.greeting("greeting", "hello")
+	release := s.release("app", "prod", "greeting")
+	s.awaitDelivered("app")
+	path.cut()
+	s.remove(cluster)
+	s.awaitRelease("app", v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonClusterUnreachable)
+	s.awaitClusterDeleting("prod", "app")
+	change(s, release, func(r *v1alpha1.Release) {
+		r.Spec.DeletionPolicy.BlockOnClusterUnreachable = new(bool)
+		r.Spec.DeletionPolicy.Timeout = metav1.Duration{Duration: time.Second}
+	})
+	uid := release.UID
+	s.awaitGone(hubClient, cluster)
+	if s.exists(hubClient, release) {
+		t.Error("the Cluster went before its Release")
+	}
+	s.leftBehind(uid)
+}
+
+// awaitClusterDeleting waits until a Cluster says that it waits for that Release.
+func (s *scene) awaitClusterDeleting(name, release string) {
+	s.Helper()
+	c := &v1alpha1.Cluster{ObjectMeta: s.meta(name)}
+	s.eventually("Cluster "+name+" waits for Release "+release, func(ctx context.Context) error {
+		if err := hubClient.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		d := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionDeleting)
+		if d == nil || d.Reason != v1alpha1.ReasonWaitingForReleases || !strings.Contains(d.Message, release) {
+			return fmt.Errorf("the condition is %v", d)
+		}
+		return nil
+	})
+}
+
+func TestAReleaseThatComesToAClusterThatIsBeingDeletedIsNotApplied(t *testing.T) {
+	s := newScene(t)
+	path := newLink(t, alpha)
+	cluster := s.cluster("prod", path.kubeconfig(t, "late-"+s.ns))
+	s.greeting("greeting", "hello")
+	s.greeting("late", "hello")
+	release := s.release("app", "prod", "greeting")
+	s.awaitDelivered("app")
+	path.cut()
+	s.remove(release)
+	s.awaitRelease("app", v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonClusterUnreachable)
+	s.remove(cluster)
+	s.awaitClusterDeleting("prod", "app") // the Cluster is needed to clean up
+	s.release("late", "prod", "late")
+	s.awaitClosed("late")
+	path.mend(t)
+	s.awaitGone(hubClient, release)
+	s.awaitGone(hubClient, cluster)
+	if n := scheduled(s.history(s.releaseWorkflow("late"))); n["RenderRelease"] != 0 || n["Rollout"] != 0 {
+		t.Errorf("there were %d renders and %d rollouts", n["RenderRelease"], n["Rollout"])
+	}
+	for _, name := range []string{"greeting", "late"} {
+		if s.exists(s.on(alpha), &corev1.ConfigMap{ObjectMeta: s.meta(name)}) {
+			t.Errorf("ConfigMap %s is on the target", name)
+		}
 	}
 }
 
@@ -170,15 +239,15 @@ func TestTheSameNameIsANewLifeAfterADeletion(t *testing.T) {
 	cluster := s.readyCluster("prod", alpha)
 	s.greeting("first", "hello")
 	s.greeting("second", "good evening")
-	release := s.release("app", "prod", "first")
+	s.release("app", "prod", "first")
 	first := s.awaitDelivered("app")
-	if _, err := s.kubectl("delete", "releases.core.convoy.kumodo.io/app", "clusters.core.convoy.kumodo.io/prod", "--timeout=90s"); err != nil {
+	if _, err := s.kubectl("delete", "releases.core.convoy.kumodo.io/app", "clusters.core.convoy.kumodo.io/prod", "--timeout=120s"); err != nil {
 		t.Fatal(err)
 	}
 	uid := cluster.UID
 	cluster = s.clusterOf("prod")
 	s.create(cluster)
-	release = s.release("app", "prod", "second")
+	release := s.release("app", "prod", "second")
 	second := s.awaitDelivered("app")
 	if second.UID == first.UID || cluster.UID == uid || release.UID != second.UID {
 		t.Fatal("the objects were not made again")

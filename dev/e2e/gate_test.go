@@ -185,7 +185,7 @@ func TestAChangeOfAClusterStartsNoReconcileAndIsSeenAtTheNextOne(t *testing.T) {
 		t.Errorf("text is %q", got)
 	}
 	s.request("app") // so that nothing is left to do
-	length := len(s.history(s.releaseWorkflow("app")))
+	length := len(s.settled(s.releaseWorkflow("app")))
 
 	change(s, cluster, func(c *v1alpha1.Cluster) { c.Spec.Metadata["region"] = "us-east-1" })
 	s.awaitCluster("prod", metav1.ConditionTrue, v1alpha1.ReasonReachable)
@@ -195,7 +195,7 @@ func TestAChangeOfAClusterStartsNoReconcileAndIsSeenAtTheNextOne(t *testing.T) {
 		t.Errorf("a later Release sees %q", got)
 	}
 	if now := s.history(s.releaseWorkflow("app")); len(now) != length {
-		t.Errorf("the change of the Cluster gave %d new events, the first is %v", len(now)-length, now[length])
+		t.Errorf("with the change of the Cluster, the history went from %d to %d events", length, len(now))
 	}
 	if got := s.text(alpha, "greeting"); got != "prod in eu-west-1" {
 		t.Errorf("without a reconcile, text became %q", got)

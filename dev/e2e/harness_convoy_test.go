@@ -69,8 +69,8 @@ func (c *convoy) launch() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the child has its own descriptor
-	cmd := exec.Command(binary("convoy-race"), c.args...)
+	defer func() { _ = log.Close() }()                    // the child has its own descriptor
+	cmd := exec.Command(binary("convoy-race"), c.args...) //nolint:gosec // it outlives the call that starts it
 	cmd.Dir = filepath.Dir(c.log)
 	cmd.Env = append(bareEnvironment(cmd.Dir), "GORACE=exitcode=66")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -94,7 +94,7 @@ func (c *convoy) awaitReady(ctx context.Context) error {
 	defer cancel()
 	return poll(ctx, func(ctx context.Context) error {
 		if c.pid() == 0 {
-			return fmt.Errorf("convoy %s has ended; its log ends with:\n%s", c.name, c.tail(20))
+			return fmt.Errorf("convoy %s has ended; its log ends with:\n%s", c.name, c.tail())
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.health+"/readyz", nil)
 		if err != nil {
@@ -120,23 +120,13 @@ func (c *convoy) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if exit := (*exec.ExitError)(nil); errors.As(c.err, &exit) && exit.ExitCode() > 0 {
-		return fmt.Errorf("convoy %s ended with code %d; its log ends with:\n%s", c.name, exit.ExitCode(), c.tail(20))
+		return fmt.Errorf("convoy %s ended with code %d; its log ends with:\n%s", c.name, exit.ExitCode(), c.tail())
 	}
 	return nil
 }
 
 // kill ends convoy at once.
 func (c *convoy) kill() error { return c.end(syscall.SIGKILL, 10*time.Second) }
-
-// signal sends a signal, such as SIGSTOP and SIGCONT.
-func (c *convoy) signal(s syscall.Signal) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cmd == nil {
-		return fmt.Errorf("convoy %s does not run", c.name)
-	}
-	return c.cmd.Process.Signal(s)
-}
 
 func (c *convoy) end(s syscall.Signal, patience time.Duration) error {
 	c.mu.Lock()
@@ -156,7 +146,7 @@ func (c *convoy) end(s syscall.Signal, patience time.Duration) error {
 	case <-timer.C:
 		_ = cmd.Process.Kill()
 		<-done
-		return fmt.Errorf("convoy %s did not end within %s of %s; its log ends with:\n%s", c.name, patience, s, c.tail(20))
+		return fmt.Errorf("convoy %s did not end within %s of %s; its log ends with:\n%s", c.name, patience, s, c.tail())
 	}
 }
 
@@ -183,8 +173,22 @@ func (c *convoy) check() error {
 	return nil
 }
 
+// keep copies the log into the folder that E2E_LOGS names, when it is set: the environment's own folder is removed.
+func (c *convoy) keep() error {
+	dir := os.Getenv("E2E_LOGS")
+	if dir == "" {
+		return nil
+	}
+	log, err := os.ReadFile(c.log)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "convoy-"+c.name+".log"), log, 0o600) //nolint:gosec // whoever runs the tests names the folder
+}
+
 // tail is the last lines of the log.
-func (c *convoy) tail(lines int) string {
+func (c *convoy) tail() string {
+	const lines = 20
 	log, err := os.ReadFile(c.log)
 	if err != nil {
 		return err.Error()
@@ -205,7 +209,7 @@ func freeAddress() (string, error) {
 	var err error
 	for range 100 {
 		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))); err == nil {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))); err == nil { //nolint:gosec // a port is no secret
 			return l.Addr().String(), l.Close()
 		}
 	}

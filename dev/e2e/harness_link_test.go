@@ -74,7 +74,7 @@ func (l *link) accept(listener net.Listener) {
 func (l *link) pass(near net.Conn) {
 	far, err := net.Dial("tcp", l.upstream)
 	if err != nil {
-		near.Close()
+		_ = near.Close()
 		return
 	}
 	if !l.hold(near, far) {
@@ -94,7 +94,7 @@ func (l *link) hold(conns ...net.Conn) bool {
 	defer l.mu.Unlock()
 	for _, c := range conns {
 		if l.listener == nil {
-			c.Close()
+			_ = c.Close()
 			continue
 		}
 		l.conns[c] = true
@@ -106,7 +106,7 @@ func (l *link) drop(conns ...net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range conns {
-		c.Close()
+		_ = c.Close()
 		delete(l.conns, c)
 	}
 }
@@ -117,10 +117,10 @@ func (l *link) close() {
 	if l.listener == nil {
 		return
 	}
-	l.listener.Close()
+	_ = l.listener.Close()
 	l.listener = nil
 	for c := range l.conns {
-		c.Close()
+		_ = c.Close()
 		delete(l.conns, c)
 	}
 }

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -49,9 +51,9 @@ func scheduled(history []*historypb.HistoryEvent) map[string]int {
 // describe is where the newest run of a workflow stands.
 func (s *scene) describe(workflowID string) *workflowservice.DescribeWorkflowExecutionResponse {
 	s.Helper()
-	d, err := temporal.DescribeWorkflowExecution(s.ctx, workflowID, "")
+	d, err := temporal.DescribeWorkflow(s.ctx, workflowID, "")
 	s.must(err)
-	return d
+	return d.RawResponse
 }
 
 // pending is the pending activity of that name, nil when there is none.
@@ -63,4 +65,33 @@ func (s *scene) pending(workflowID, activity string) *workflowpb.PendingActivity
 		}
 	}
 	return nil
+}
+
+// settled waits until nothing of a workflow is under way, and returns its history.
+func (s *scene) settled(workflowID string) []*historypb.HistoryEvent {
+	s.Helper()
+	s.eventually(workflowID+" rests", func(context.Context) error {
+		d := s.describe(workflowID)
+		if len(d.GetPendingActivities()) > 0 || len(d.GetPendingChildren()) > 0 || d.GetPendingWorkflowTask() != nil {
+			return errors.New("something is pending")
+		}
+		return nil
+	})
+	return s.history(workflowID)
+}
+
+// standing is where the newest run of a workflow stands, for the report of a failed test.
+func standing(ctx context.Context, workflowID string) string {
+	described, err := temporal.DescribeWorkflow(ctx, workflowID, "")
+	if err != nil {
+		return fmt.Sprintf("    workflow %s: %v\n", workflowID, err)
+	}
+	d := described.RawResponse
+	info := d.GetWorkflowExecutionInfo()
+	out := fmt.Sprintf("    workflow %s: %s, %d events, pending task: %v\n", workflowID, info.GetStatus(), info.GetHistoryLength(), d.GetPendingWorkflowTask())
+	for _, p := range d.GetPendingActivities() {
+		out += fmt.Sprintf("        activity %s: %s, attempt %d, last failure %q, next attempt %s\n", p.GetActivityType().GetName(),
+			p.GetState(), p.GetAttempt(), p.GetLastFailure().GetMessage(), p.GetNextAttemptScheduleTime().AsTime())
+	}
+	return out
 }

@@ -9,6 +9,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	temporalclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/dev/env"
@@ -41,7 +44,21 @@ var (
 	scheme      = newScheme()
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+// width is how many tests run at once unless the flag -parallel says otherwise: they wait more than they work.
+const width = "16"
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // of the clients
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", width); err != nil {
+			panic(err) // the flag belongs to the testing package
+		}
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) (code int) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -87,7 +104,7 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	code = m.Run()
-	for _, end := range []func() error{shared.stop, shared.check} {
+	for _, end := range []func() error{shared.stop, shared.keep, shared.check, checkLeaks} {
 		if err := end(); err != nil {
 			fmt.Fprintln(os.Stderr, "convoy:", err)
 			code = 1

@@ -138,10 +138,12 @@ func TestObjectsThatCannotBeAppliedAreNamedAndStopNoOther(t *testing.T) {
 	}{
 		"a field that the schema does not have": {
 			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: bad}, spec: {replics: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`,
-			".spec.replics", true},
+			".spec.replics", true,
+		},
 		"a list with the same key twice": {
 			`{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {containers: [{name: c, image: i, env: [{name: A, value: "1"}, {name: A, value: "2"}]}]}}`,
-			"env", true},
+			"env", true,
+		},
 		"a value that is not valid":                {`{apiVersion: v1, kind: Service, metadata: {name: bad}, spec: {ports: [{port: 99999999}]}}`, "spec.ports[0].port", true},
 		"a name that is not valid":                 {`{apiVersion: v1, kind: ConfigMap, metadata: {name: BAD}}`, "Invalid value", true},
 		"a name that is no part of a URL":          {`{apiVersion: v1, kind: ConfigMap, metadata: {name: a/b}}`, "rename it", true},

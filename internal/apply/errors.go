@@ -96,6 +96,8 @@ func passing(ref delivery.ObjectRef, err error) (string, bool) {
 		return "the cluster is too busy", true
 	case apierrors.IsForbidden(err) && strings.Contains(text, "status unknown for quota"):
 		return "the quota of its namespace is not counted yet", true
+	case apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"):
+		return "the service account of its namespace does not exist yet", true
 	case isTooLarge(err), untyped.MatchString(text):
 		return "", false
 	}

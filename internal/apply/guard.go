@@ -74,7 +74,7 @@ func (r *remover) guardKind(ctx context.Context, k listable, namespace string) (
 	case err != nil && fatal(err):
 		return look{}, false, err
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return look{}, false, nil
+		return look{}, false, nil //nolint:nilerr // nobody can have objects of a kind that is not there
 	case apierrors.IsForbidden(err):
 		return look{survives, fmt.Sprintf("convoy may not list %s, which it may still hold", k.resource.GroupResource())}, true, nil
 	case err != nil:

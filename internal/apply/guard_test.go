@@ -1,11 +1,16 @@
 package apply
 
 import (
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kumodo.io/convoy/api/v1alpha1"
 )
 
 // finalize does what the namespace controller would do with a namespace that is being deleted.
@@ -66,6 +71,46 @@ func TestANamespaceThatHoldsSomethingElseSurvivesAndIsNamed(t *testing.T) {
 	go w.finalize(home)
 	if out := w.delete(); !out.Done() || w.live(home) != nil {
 		t.Errorf("once empty: %+v", out)
+	}
+}
+
+func TestANamespaceThatIsToBeSparedStaysWithoutMarksWhenItHoldsSomethingElse(t *testing.T) {
+	w := newWorld(t)
+	home := object("v1", "Namespace", "", w.ns+"-home")
+	ours, theirs := object("v1", "ConfigMap", home.GetName(), "ours"), object("v1", "Secret", home.GetName(), "theirs")
+	w.applied(home, ours)
+	w.create(theirs)
+	out, err := Delete(w.ctx, w.target, w.ledger, DeleteRequest{Owner: w.owner, Record: w.record(), SpareNamespace: home.GetName()})
+	w.check(err)
+	live := w.live(home)
+	if !out.Done() || out.Removed != 1 || len(out.Left) != 1 || live.GetDeletionTimestamp() != nil || live.GetLabels()[v1alpha1.LabelOwner] != "" {
+		t.Errorf("got %+v, labels %v", out, live.GetLabels())
+	}
+	if w.record().Stored() {
+		t.Error("the record stays though nothing is left to do")
+	}
+}
+
+func TestATargetNamespaceThatAnotherReleaseMakesAtTheSameTimeIsUsedAndNotOwned(t *testing.T) {
+	w := newWorld(t)
+	home := object("v1", "Namespace", "", w.ns+"-home")
+	home.SetLabels(map[string]string{v1alpha1.LabelOwner: "another"})
+	var once sync.Once
+	w.targetLog.intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/namespaces/"+home.GetName()) {
+			once.Do(func() { w.create(home) })
+		}
+		return nil, nil
+	})
+	req := w.request(object("v1", "ConfigMap", "", "cfg"))
+	req.TargetNamespace, req.CreateNamespace = home.GetName(), true
+	set, err := Apply(w.ctx, w.target, w.ledger, req)
+	w.check(err)
+	if len(set.Failed) > 0 || set.Applied != 1 || w.live(home).GetLabels()[v1alpha1.LabelOwner] != "another" {
+		t.Errorf("got %+v, labels %v", set, w.live(home).GetLabels())
+	}
+	if out := w.delete(); !out.Done() || w.live(home).GetDeletionTimestamp() != nil {
+		t.Errorf("the deletion: %+v", out)
 	}
 }
 

@@ -268,14 +268,14 @@ func (w *world) delete() Removal {
 }
 
 // only asserts which objects failed, with a part of each message.
-func only(t testing.TB, errs []ObjectError, name, message string, terminal bool) {
-	t.Helper()
+func only(tb testing.TB, errs []ObjectError, name, message string, terminal bool) {
+	tb.Helper()
 	if len(errs) != 1 {
-		t.Fatalf("want one error, of %s, got %v", name, errs)
+		tb.Fatalf("want one error, of %s, got %v", name, errs)
 	}
 	e := errs[0]
 	if e.Ref.Name != name || !strings.Contains(e.Message, message) || e.Terminal != terminal {
-		t.Fatalf("got %+v, want %s, %q, terminal %v", e, name, message, terminal)
+		tb.Fatalf("got %+v, want %s, %q, terminal %v", e, name, message, terminal)
 	}
 }
 

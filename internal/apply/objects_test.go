@@ -18,8 +18,8 @@ import (
 func resource(o *unstructured.Unstructured) schema.GroupVersionResource {
 	gvk := o.GroupVersionKind()
 	plural := strings.ToLower(gvk.Kind) + "s"
-	if strings.HasSuffix(gvk.Kind, "y") {
-		plural = strings.ToLower(strings.TrimSuffix(gvk.Kind, "y")) + "ies"
+	if stem, ok := strings.CutSuffix(gvk.Kind, "y"); ok {
+		plural = strings.ToLower(stem) + "ies"
 	}
 	return gvk.GroupVersion().WithResource(plural)
 }

@@ -7,7 +7,7 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -31,6 +31,7 @@ type item struct {
 	stage   delivery.Stage
 	mapping *meta.RESTMapping // nil while only a definition of the same render knows the kind
 	ours    bool              // its kind is defined in the same render
+	implied bool              // it is not in the render: a target namespace that is to be there, whoever makes it
 }
 
 // plan is the wish, resolved against the target.
@@ -193,10 +194,10 @@ func badName(o *unstructured.Unstructured) string {
 	if o.GetName() == "" {
 		return "it has no metadata.name: give it one"
 	}
-	if msgs := path.IsValidPathSegmentName(o.GetName()); len(msgs) > 0 {
+	if msgs := content.IsPathSegmentName(o.GetName()); len(msgs) > 0 {
 		return "its metadata.name cannot be part of a URL: rename it"
 	}
-	if msgs := path.IsValidPathSegmentName(o.GetNamespace()); len(msgs) > 0 {
+	if msgs := content.IsPathSegmentName(o.GetNamespace()); len(msgs) > 0 {
 		return "its metadata.namespace cannot be part of a URL: rename it"
 	}
 	return ""

@@ -56,9 +56,11 @@ type DeleteRequest struct {
 	Owner delivery.Owner
 	// KeepWorkloads leaves the objects, without convoy's marks, and free for others to take over.
 	KeepWorkloads bool
-	Record        *Record
-	Progress      func(Progress)
-	Parallel      int
+	// SpareNamespace stays when it holds what is not the Release's: convoy gives it up instead of waiting for it.
+	SpareNamespace string
+	Record         *Record
+	Progress       func(Progress)
+	Parallel       int
 }
 
 // Delete removes everything in the Record from the target, in the reverse order of an apply, and then the Record from
@@ -69,7 +71,7 @@ func Delete(ctx context.Context, t Target, l *Ledger, req DeleteRequest) (Remova
 		return Removal{}, l.Remove(ctx, req.Record)
 	}
 	r := newRemover(t, req.Owner, func(delivery.ObjectRef) bool { return false }, req.Parallel, newReporter(req.Progress, req.Record.Len()))
-	r.keepAll = req.KeepWorkloads
+	r.keepAll, r.spare = req.KeepWorkloads, req.SpareNamespace
 	err := r.run(ctx, req.Record.Entries())
 	if err == nil && len(r.done) == req.Record.Len() {
 		return r.result, l.Abandon(ctx, req.Record)

@@ -65,6 +65,7 @@ type remover struct {
 	keeps    func(delivery.ObjectRef) bool // what stays: a Namespace or definition that it needs survives
 	wished   map[string]bool               // UIDs of what stays, under whatever name
 	keepAll  bool                          // take the marks off everything, and delete nothing
+	spare    string                        // a Namespace that is given up when it holds what is not ours
 	parallel int
 	report   *reporter
 
@@ -202,8 +203,14 @@ func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.Inv
 	case live.GetAnnotations()[v1alpha1.AnnotationPrune] == "disabled":
 		return r.giveUp(ctx, m, live)
 	}
-	if found, holds, err := r.guard(ctx, ref, live); err != nil || holds {
-		return found, err
+	found, holds, err := r.guard(ctx, ref, live)
+	switch {
+	case err != nil:
+		return look{}, err
+	case holds && found.verdict == survives && r.spare != "" && ref == namespaceRef(r.spare):
+		return r.giveUp(ctx, m, live)
+	case holds:
+		return found, nil
 	}
 	return r.delete(ctx, m, ref, live)
 }

@@ -58,12 +58,13 @@ func FuzzAMessageIsOneShortLineWithoutTheSecret(f *testing.F) {
 	f.Add("S3NT1NEL", "it holds S3NT1NEL\n\tand more")
 	f.Add("äöüß", strings.Repeat("äöüß ", 200))
 	f.Add("****", "*****")
+	const scrubbed = "***..."
 	f.Fuzz(func(t *testing.T, secret, message string) {
 		got := (&scrubber{objects: secretOf("stringData", secret)}).line(message + secret)
 		if len(got) > longestShown || strings.ContainsAny(got, "\n\r\t") || !utf8.ValidString(got) {
 			t.Errorf("%q", got)
 		}
-		if len(secret) >= shortestSecret && !strings.Contains("***...", secret) && !strings.Contains(message, "*") &&
+		if len(secret) >= shortestSecret && !strings.Contains(scrubbed, secret) && !strings.Contains(message, "*") &&
 			!strings.Contains(secret, "*") && strings.Contains(got, secret) {
 			t.Errorf("%q holds %q", got, secret)
 		}

@@ -36,6 +36,8 @@ func (a *applier) write(ctx context.Context, it *item) (*unstructured.Unstructur
 	switch {
 	case err == nil:
 		return live, nil
+	case errors.As(err, &other) && it.implied:
+		return nil, nil // another Release made it a moment ago; Prune forgets the entry
 	case errors.As(err, &other):
 		a.fail(ObjectError{Ref: it.ref, Reason: v1alpha1.ReasonConflict, Message: other.Error(), Terminal: true})
 		return nil, nil

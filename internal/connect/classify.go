@@ -131,8 +131,7 @@ func Classify(err error) *failure.Error {
 		return nil
 	}
 	if f, ok := failure.As(err); ok {
-		var known *classified
-		if errors.As(f, &known) {
+		if _, known := errors.AsType[*classified](f); known {
 			return f
 		}
 	}

@@ -274,7 +274,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
 
@@ -293,7 +293,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 				return
 			}
 			wg.Go(func() {
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				serve(conn)
 			})
 		}
@@ -307,6 +307,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 
 // resetting reads the first bytes and resets the connection.
 func resetting(t *testing.T) string {
+	t.Helper()
 	return listen(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1))
 		_ = c.(*net.TCPConn).SetLinger(0)
@@ -315,6 +316,7 @@ func resetting(t *testing.T) string {
 
 // silent reads and never answers.
 func silent(t *testing.T) string {
+	t.Helper()
 	return listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 }
 

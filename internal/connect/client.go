@@ -142,14 +142,12 @@ func (c *Client) readVersion(ctx context.Context) (string, error) {
 // readID reads the identity of the target. One that may not be read is no failure of the probe.
 func (c *Client) readID(ctx context.Context) (string, error) {
 	body, err := c.live.RESTClient().Get().AbsPath("/api/v1/namespaces/kube-system").MaxRetries(0).Do(ctx).Raw()
-	if err != nil {
-		if Unreachable(err) {
-			return "", err
-		}
-		return "", nil
+	if Unreachable(err) {
+		return "", err
 	}
 	var namespace metav1.PartialObjectMetadata
-	if err := json.Unmarshal(body, &namespace); err != nil || !uidForm.MatchString(string(namespace.UID)) {
+	readable := err == nil && json.Unmarshal(body, &namespace) == nil
+	if !readable || !uidForm.MatchString(string(namespace.UID)) {
 		return "", nil
 	}
 	return string(namespace.UID), nil

@@ -85,7 +85,8 @@ func discoverEach(ctx context.Context, d discovery.DiscoveryInterfaceWithContext
 	}
 	resources := make(resourceLists, len(lists))
 	for _, l := range lists {
-		if gv, err := schema.ParseGroupVersion(l.GroupVersion); err == nil {
+		gv, invalid := schema.ParseGroupVersion(l.GroupVersion)
+		if invalid == nil {
 			resources[gv] = l
 		}
 	}
@@ -165,7 +166,8 @@ const failFor = time.Second
 
 // GroupsAndMaybeResourcesWithContext is what the cache calls for a refresh.
 func (s *cacheSource) GroupsAndMaybeResourcesWithContext(parent context.Context) (
-	*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error) {
+	*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error,
+) {
 	if err := s.recentError(); err != nil {
 		return nil, nil, nil, err
 	}

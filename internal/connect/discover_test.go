@@ -121,13 +121,13 @@ func connectProxy(t *testing.T, to string) (string, *atomic.Int32) {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		defer target.Close()
+		defer func() { _ = target.Close() }()
 		w.WriteHeader(http.StatusOK)
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		go func() {
 			_, _ = io.Copy(target, conn)
 			_ = target.Close()

@@ -75,10 +75,14 @@ var (
 		"disable-compression":        {verdict: honoured, shape: flagShape},
 		"extensions":                 {verdict: ignored},
 		"certificate-authority":      {verdict: refused, instead: inline + "certificate-authority-data"},
-		"insecure-skip-tls-verify": {verdict: permitted, shape: flagShape, instead: "set certificate-authority-data",
-			allowed: func(o Options) bool { return o.AllowInsecureSkipTLSVerify }},
-		"proxy-url": {verdict: permitted, shape: textShape, instead: "name a server that convoy reaches directly",
-			allowed: func(o Options) bool { return o.AllowProxyURL }},
+		"insecure-skip-tls-verify": {
+			verdict: permitted, shape: flagShape, instead: "set certificate-authority-data",
+			allowed: func(o Options) bool { return o.AllowInsecureSkipTLSVerify },
+		},
+		"proxy-url": {
+			verdict: permitted, shape: textShape, instead: "name a server that convoy reaches directly",
+			allowed: func(o Options) bool { return o.AllowProxyURL },
+		},
 	}
 	userFields = fields{
 		"token":                   {verdict: honoured, shape: textShape},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,12 +150,7 @@ func anchored(n *yaml.Node) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		return true
 	}
-	for _, c := range n.Content {
-		if anchored(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Content, anchored)
 }
 
 // readConfig reads the document itself. One that has no field of a kubeconfig at all is not named field by

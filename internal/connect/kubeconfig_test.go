@@ -243,8 +243,8 @@ func TestEveryFieldOfTheKubeconfigTypesHasARule(t *testing.T) {
 		reflect.TypeFor[clientcmdv1.NamedCluster]():  entryFields("cluster"),
 		reflect.TypeFor[clientcmdv1.NamedAuthInfo](): entryFields("user"),
 	} {
-		for i := range typ.NumField() {
-			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		for field := range typ.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if _, ok := fs[name]; !ok {
 				t.Errorf("%s: no rule for %s", typ.Name(), name)
 			}

@@ -258,8 +258,10 @@ func TestStagesPutDefinitionsFirstAndGatesLast(t *testing.T) {
 
 func TestOwnersOfDifferentHubsNamespacesAndNamesDiffer(t *testing.T) {
 	owners := []delivery.Owner{
-		{HubID: "h1", Namespace: "a", Name: "b"}, {HubID: "h2", Namespace: "a", Name: "b"},
-		{HubID: "h1", Namespace: "a/b", Name: "c"}, {HubID: "h1", Namespace: "a", Name: "c"},
+		{HubID: "h1", Namespace: "a", Name: "b"},
+		{HubID: "h2", Namespace: "a", Name: "b"},
+		{HubID: "h1", Namespace: "a/b", Name: "c"},
+		{HubID: "h1", Namespace: "a", Name: "c"},
 	}
 	keys := map[string]bool{}
 	for _, o := range owners {

@@ -163,15 +163,15 @@ const (
 		{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"too long"}]}`
 )
 
-func fromYAML(t testing.TB, text string) *unstructured.Unstructured {
-	t.Helper()
+func fromYAML(tb testing.TB, text string) *unstructured.Unstructured {
+	tb.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(data); err != nil { // keeps whole numbers whole, as a client does
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return o
 }

@@ -27,7 +27,7 @@ type Clock struct {
 
 // due reports whether a time that was last written then may be written again.
 func (c Clock) due(then *metav1.Time) bool {
-	return then == nil || c.Now.Sub(then.Time) >= c.Resync/2
+	return then == nil || c.Now.Sub(then.Time) >= c.Resync
 }
 
 // Reachable records a successful probe.

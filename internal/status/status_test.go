@@ -198,8 +198,8 @@ func TestAProbeMovesItsTimesOnlyWithTheVerdictOrOncePerResync(t *testing.T) {
 		{func() { status.NotReachable(c, refused, at(time.Second)) }, false, "Ready=False/ProbeFailed"},
 		{func() { status.Reachable(c, found, at(2*time.Second)) }, true, "Ready=True/Reachable"},
 		{func() { status.Reachable(c, found, at(time.Minute)) }, false, "Ready=True/Reachable"},
-		{func() { status.Reachable(c, found, at(10*time.Minute)) }, true, "Ready=True/Reachable"},
-		{func() { c.Generation = 2; status.Reachable(c, found, at(10*time.Minute+time.Second)) }, true, "Ready=True/Reachable"},
+		{func() { status.Reachable(c, found, at(11*time.Minute)) }, true, "Ready=True/Reachable"},
+		{func() { c.Generation = 2; status.Reachable(c, found, at(12*time.Minute)) }, true, "Ready=True/Reachable"},
 	}
 	for i, s := range steps {
 		before := c.Status.LastProbeTime
