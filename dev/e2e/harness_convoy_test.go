@@ -69,8 +69,8 @@ func (c *convoy) launch() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                    // the child has its own descriptor
-	cmd := exec.Command(binary("convoy-race"), c.args...) //nolint:gosec // it outlives the call that starts it
+	defer func() { _ = log.Close() }() // the child has its own descriptor
+	cmd := exec.Command(binary("convoy-race"), c.args...)
 	cmd.Dir = filepath.Dir(c.log)
 	cmd.Env = append(bareEnvironment(cmd.Dir), "GORACE=exitcode=66")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -183,7 +183,7 @@ func (c *convoy) keep() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "convoy-"+c.name+".log"), log, 0o600) //nolint:gosec // whoever runs the tests names the folder
+	return os.WriteFile(filepath.Join(dir, "convoy-"+c.name+".log"), log, 0o600)
 }
 
 // tail is the last lines of the log.
@@ -209,7 +209,7 @@ func freeAddress() (string, error) {
 	var err error
 	for range 100 {
 		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))); err == nil { //nolint:gosec // a port is no secret
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))); err == nil {
 			return l.Addr().String(), l.Close()
 		}
 	}

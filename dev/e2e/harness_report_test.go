@@ -28,7 +28,7 @@ func (s *scene) temporalCommand(args ...string) (string, error) {
 
 func (s *scene) command(name string, args ...string) (string, error) {
 	s.Helper()
-	cmd := exec.CommandContext(s.ctx, binary(name), args...) //nolint:gosec // the callers are tests
+	cmd := exec.CommandContext(s.ctx, binary(name), args...)
 	cmd.Dir = s.TempDir()
 	cmd.Env = bareEnvironment(cmd.Dir)
 	out, err := cmd.CombinedOutput()

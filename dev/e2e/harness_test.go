@@ -27,7 +27,7 @@ const patience = 2 * time.Minute
 type scene struct {
 	*testing.T
 	ns  string
-	ctx context.Context //nolint:containedctx // that of the test, which lives as long as the scene
+	ctx context.Context
 }
 
 // newScene makes a namespace for a test that runs beside others.
@@ -40,7 +40,7 @@ func newScene(t *testing.T) *scene {
 // newSerialScene makes a namespace for a test that runs alone.
 func newSerialScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, ns: fmt.Sprintf("t-%08x", rand.Uint32()), ctx: t.Context()} //nolint:gosec // a name is no secret
+	s := &scene{T: t, ns: fmt.Sprintf("t-%08x", rand.Uint32()), ctx: t.Context()}
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}})
 	t.Cleanup(func() {
 		if t.Failed() {

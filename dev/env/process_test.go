@@ -35,7 +35,7 @@ func runChild() {
 
 func TestAKilledParentLeavesNothingRunning(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -74,11 +74,11 @@ func (r *remover) guardKind(ctx context.Context, k listable, namespace string) (
 	case err != nil && fatal(err):
 		return look{}, false, err
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return look{}, false, nil //nolint:nilerr // nobody can have objects of a kind that is not there
+		return look{}, false, nil
 	case apierrors.IsForbidden(err):
 		return look{survives, fmt.Sprintf("convoy may not list %s, which it may still hold", k.resource.GroupResource())}, true, nil
 	case err != nil:
-		return look{remains, fmt.Sprintf("it cannot be seen now whether it holds %s", k.resource.GroupResource())}, true, nil
+		return look{remains, fmt.Sprintf("it cannot be seen now whether it holds %s", k.resource.GroupResource())}, true, nil //nolint:nilerr // the look tells it
 	case holder != nil:
 		return look{survives, oneLine(fmt.Sprintf("it still holds %s: remove that first", holder))}, true, nil
 	}

@@ -15,8 +15,8 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-func entry(name, uid string) v1alpha1.InventoryEntry {
-	return v1alpha1.InventoryEntry{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name, UID: uid}
+func entry(name string) v1alpha1.InventoryEntry {
+	return v1alpha1.InventoryEntry{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
 }
 
 func TestNothingIsWrittenToTheTargetBeforeItIsAnnounced(t *testing.T) {
@@ -70,15 +70,15 @@ func TestAnErrorOfTheTargetIsNotAnErrorOfTheHub(t *testing.T) {
 
 func TestOfTwoWorkersWithTheSameRecordOneHasToLoadAgain(t *testing.T) {
 	w := newWorld(t)
-	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{entry("a", "")}))
+	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{entry("a")}))
 	one, two := w.record(), w.record()
-	w.check(w.ledger.Announce(w.ctx, one, []v1alpha1.InventoryEntry{entry("b", "")}))
-	err := w.ledger.Announce(w.ctx, two, []v1alpha1.InventoryEntry{entry("c", "")})
+	w.check(w.ledger.Announce(w.ctx, one, []v1alpha1.InventoryEntry{entry("b")}))
+	err := w.ledger.Announce(w.ctx, two, []v1alpha1.InventoryEntry{entry("c")})
 	if !errors.Is(err, ErrHub) || !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
 	fresh, stale := NewRecord(w.release, w.cluster), w.record()
-	if err := w.ledger.Announce(w.ctx, fresh, []v1alpha1.InventoryEntry{entry("d", "")}); !apierrors.IsAlreadyExists(err) {
+	if err := w.ledger.Announce(w.ctx, fresh, []v1alpha1.InventoryEntry{entry("d")}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("a Record that was not loaded: %v", err)
 	}
 	if diff := cmp.Diff([]string{"ConfigMap/a", "ConfigMap/b"}, names(stale.Entries())); diff != "" {
@@ -89,7 +89,7 @@ func TestOfTwoWorkersWithTheSameRecordOneHasToLoadAgain(t *testing.T) {
 func TestAnInventoryOutlivesItsDeletionUntilItIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	rec := w.record()
-	w.check(w.ledger.Announce(w.ctx, rec, []v1alpha1.InventoryEntry{entry("a", "")}))
+	w.check(w.ledger.Announce(w.ctx, rec, []v1alpha1.InventoryEntry{entry("a")}))
 	inv := object("core.convoy.kumodo.io/v1alpha1", "Inventory", w.ns, inventoryName(rec, 0))
 	w.remove(inv)
 	if live := w.live(inv); live == nil || len(live.GetOwnerReferences()) != 0 {
@@ -99,7 +99,7 @@ func TestAnInventoryOutlivesItsDeletionUntilItIsRemoved(t *testing.T) {
 	if err := w.ledger.Remove(w.ctx, rec); err == nil {
 		t.Error("a Record with entries was removed")
 	}
-	w.check(w.ledger.Drop(w.ctx, rec, []delivery.ObjectRef{RefOf(entry("a", ""))}))
+	w.check(w.ledger.Drop(w.ctx, rec, []delivery.ObjectRef{RefOf(entry("a"))}))
 	w.check(w.ledger.Remove(w.ctx, rec))
 	if w.live(inv) != nil {
 		t.Error("it is still there")
@@ -109,7 +109,7 @@ func TestAnInventoryOutlivesItsDeletionUntilItIsRemoved(t *testing.T) {
 func TestAnAbandonedRecordIsGoneWithItsEntries(t *testing.T) {
 	w := newWorld(t)
 	rec := w.record()
-	w.check(w.ledger.Announce(w.ctx, rec, []v1alpha1.InventoryEntry{entry("a", "")}))
+	w.check(w.ledger.Announce(w.ctx, rec, []v1alpha1.InventoryEntry{entry("a")}))
 	w.check(w.ledger.Abandon(w.ctx, rec))
 	if w.record().Stored() {
 		t.Error("it is still there")
@@ -118,7 +118,7 @@ func TestAnAbandonedRecordIsGoneWithItsEntries(t *testing.T) {
 
 func TestAnotherLifeOfAReleaseHasNoneOfTheRecordsOfTheOneBefore(t *testing.T) {
 	w := newWorld(t)
-	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{entry("a", "")}))
+	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{entry("a")}))
 	again := w.another("app")
 	if again.record().Stored() {
 		t.Error("it has")
@@ -128,19 +128,19 @@ func TestAnotherLifeOfAReleaseHasNoneOfTheRecordsOfTheOneBefore(t *testing.T) {
 func TestShardsFillUpToTheirBoundsAndHolesAreUsedAgain(t *testing.T) {
 	rec := newRecord("ns", v1alpha1.InventoryOwner{}, v1alpha1.InventoryOwner{})
 	for i := range maxShardEntries + 1 {
-		rec.add(entry(fmt.Sprint(i), ""))
+		rec.add(entry(fmt.Sprint(i)))
 	}
 	if rec.shards[0].entries != maxShardEntries || rec.shards[1].entries != 1 {
 		t.Errorf("shards %+v %+v", rec.shards[0], rec.shards[1])
 	}
-	rec.drop(RefOf(entry("7", "")))
-	rec.add(entry("new", ""))
-	if rec.entries[RefOf(entry("new", ""))].shard != 0 {
+	rec.drop(RefOf(entry("7")))
+	rec.add(entry("new"))
+	if rec.entries[RefOf(entry("new"))].shard != 0 {
 		t.Error("the hole was not used")
 	}
 	long := newRecord("ns", v1alpha1.InventoryOwner{}, v1alpha1.InventoryOwner{})
 	for i := range maxShardEntries {
-		long.add(entry(strings.Repeat("x", 900)+fmt.Sprint(i), ""))
+		long.add(entry(strings.Repeat("x", 900)+fmt.Sprint(i)))
 	}
 	for n, s := range long.shards {
 		if s.bytes > maxShardBytes {

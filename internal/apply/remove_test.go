@@ -196,7 +196,7 @@ func TestAnEmptyRenderPrunesNothingUnlessItIsAllowed(t *testing.T) {
 func TestAnUnknownKindInTheRenderKeepsWhatHasItsNameFromBeingPruned(t *testing.T) {
 	w := newWorld(t)
 	gadget := v1alpha1.InventoryEntry{Group: "nobody.example.test", Version: "v1", Kind: "Gadget", Namespace: "somewhere", Name: "g"}
-	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{gadget, entry("gone", "")}))
+	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{gadget, entry("gone")}))
 	// Nobody knows whether a Gadget has a namespace, so this one may be the recorded one.
 	rendered := object("nobody.example.test/v1", "Gadget", "", "g")
 	if set := w.apply(rendered); set.ToPrune != 1 {

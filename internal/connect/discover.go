@@ -91,7 +91,7 @@ func discoverEach(ctx context.Context, d discovery.DiscoveryInterfaceWithContext
 		}
 	}
 	if partial != nil {
-		return resources, partial.Groups, nil
+		return resources, partial.Groups, nil //nolint:nilerr // groups that fail are a result here
 	}
 	return resources, nil, nil
 }

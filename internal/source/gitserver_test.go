@@ -2,7 +2,7 @@ package source
 
 import (
 	"net/http"
-	"net/http/cgi" //nolint:gosec // the old hole that it warns of is closed
+	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -62,7 +62,7 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func (s *gitServer) run(dir string, args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command("git", args...) //nolint:gosec // the arguments are the test's own
+	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_AUTHOR_NAME=test", "GIT_AUTHOR_EMAIL=test@convoy.invalid", "GIT_COMMITTER_NAME=test", "GIT_COMMITTER_EMAIL=test@convoy.invalid")
