@@ -140,7 +140,7 @@ func TestShardsFillUpToTheirBoundsAndHolesAreUsedAgain(t *testing.T) {
 	}
 	long := newRecord("ns", v1alpha1.InventoryOwner{}, v1alpha1.InventoryOwner{})
 	for i := range maxShardEntries {
-		long.add(entry(strings.Repeat("x", 900)+fmt.Sprint(i)))
+		long.add(entry(strings.Repeat("x", 900) + fmt.Sprint(i)))
 	}
 	for n, s := range long.shards {
 		if s.bytes > maxShardBytes {
