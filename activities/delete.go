@@ -41,10 +41,14 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 		}
 		records = append(records, rebuilt...)
 	}
-	for _, rec := range records {
-		if err := a.clear(ctx, r, rec, beat); err != nil {
-			return ObjectResult{}, err
+	var failed error
+	for _, rec := range records { // a Cluster that is unreachable does not keep the others from being cleaned
+		if err := a.clear(ctx, r, rec, beat); err != nil && failed == nil {
+			failed = err
 		}
+	}
+	if failed != nil {
+		return ObjectResult{}, failed
 	}
 	if err := a.Renders.Collect(ctx, r, nil); err != nil {
 		return ObjectResult{}, err
@@ -54,35 +58,31 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 
 // rebuild finds the objects of a Release whose inventory is lost by their marks on the Cluster, and records them.
 func (a *Activities) rebuild(ctx context.Context, r *v1alpha1.Release) ([]*apply.Record, error) {
-	owner, err := a.owner(ctx, delivery.Key{Namespace: r.Namespace, Name: r.Name})
+	name := r.Spec.ClusterRef.Name
+	c, target, err := a.targetNamed(ctx, r, name)
 	if err != nil {
-		return nil, err
+		return nil, a.unreachable(ctx, r, nil, name, err)
 	}
-	c, target, err := a.targetNamed(ctx, r, r.Spec.ClusterRef.Name)
+	rec, err := a.rebuilt(ctx, r, c, target)
 	if err != nil {
-		return nil, a.unreachable(ctx, r, nil, r.Spec.ClusterRef.Name, err)
+		return nil, a.unreachable(ctx, r, nil, name, err)
 	}
-	found, err := apply.Rebuild(ctx, target, owner)
-	if err != nil {
-		return nil, a.unreachable(ctx, r, nil, c.Name, err)
-	}
-	if len(found.Unseen) > 0 {
-		return nil, a.waiting(ctx, r, v1alpha1.ReasonPruning,
-			fmt.Sprintf("the inventory is lost, and Cluster %q does not show all its objects: %d kinds did not answer", c.Name, len(found.Unseen)))
-	}
-	rec := apply.NewRecord(r, c)
-	return []*apply.Record{rec}, a.Ledger.Announce(ctx, rec, found.Entries)
+	return []*apply.Record{rec}, nil
 }
 
+// targetNamed connects to a Cluster by name. Errors that say nothing about the Cluster wrap apply.ErrHub.
 func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name string) (*v1alpha1.Cluster, apply.Target, error) {
 	c, err := a.clusterNamed(ctx, r.Namespace, name)
 	if err != nil {
-		return nil, apply.Target{}, err
+		return nil, apply.Target{}, fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
 	if c == nil {
 		return nil, apply.Target{}, failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster does not exist")
 	}
 	t, err := a.target(ctx, c)
+	if _, verdict := failure.As(err); err != nil && !verdict {
+		err = fmt.Errorf("%w: %w", apply.ErrHub, err)
+	}
 	return c, t, err
 }
 
@@ -96,8 +96,8 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 		return err
 	}
 	c, target, err := a.targetNamed(ctx, r, rec.ClusterName())
-	if err == nil && string(c.UID) != rec.ClusterUID() {
-		err = failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster was registered anew; it may be another one")
+	if err == nil && !sameTarget(c, rec) {
+		err = failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "a Cluster of this name was registered anew, and is not known to be the same")
 	}
 	if err != nil {
 		return a.unreachable(ctx, r, rec, rec.ClusterName(), err)
@@ -115,6 +115,11 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 		return nil
 	}
 	return a.waiting(ctx, r, v1alpha1.ReasonPruning, fmt.Sprintf("Cluster %q: %s", rec.ClusterName(), unfinished(removal)))
+}
+
+// sameTarget reports whether a Cluster is what a record is about, also when it was registered anew since.
+func sameTarget(c *v1alpha1.Cluster, rec *apply.Record) bool {
+	return string(c.UID) == rec.ClusterUID() || rec.ClusterID() != "" && rec.ClusterID() == c.Status.ClusterID
 }
 
 // namespacePatience is how long a deletion waits for others to leave the namespace that convoy created for the

@@ -19,8 +19,13 @@ import (
 // maxMessage bounds what a failure may say, in bytes.
 const maxMessage = 2048
 
-// ReasonInternal is the type of a failure that has no class of its own.
-const ReasonInternal = "Internal"
+// Types of failures that have no reason of the API.
+const (
+	// ReasonInternal is a failure without a class of its own.
+	ReasonInternal = "Internal"
+	// ReasonPanic is a panic of an activity.
+	ReasonPanic = "Panic"
+)
 
 // Translate makes of any error of an activity what Temporal may keep: a class, a message built from names,
 // and when to try again. Causes are dropped, because Temporal stores them. It is the only place that does so.
@@ -32,11 +37,11 @@ func Translate(ctx context.Context, err error) error {
 		return ctx.Err() // cancelled or out of time: the SDK tells them apart
 	}
 	f := classify(ctx, err)
-	return temporal.NewApplicationErrorWithOptions(cut(f.Message), f.Reason, temporal.ApplicationErrorOptions{
-		NonRetryable:   f.Terminal,
-		NextRetryDelay: jitter(delay(ctx, f)),
-		Category:       temporal.ApplicationErrorCategoryBenign,
-	})
+	o := temporal.ApplicationErrorOptions{NonRetryable: f.Terminal, NextRetryDelay: jitter(delay(ctx, f))}
+	if f.Reason != ReasonInternal && f.Reason != ReasonPanic { // what is expected of a world of clusters is no alarm
+		o.Category = temporal.ApplicationErrorCategoryBenign
+	}
+	return temporal.NewApplicationErrorWithOptions(cut(f.Message), f.Reason, o)
 }
 
 // classify is the failure in an error, or a bare class when it has none.

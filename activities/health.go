@@ -2,9 +2,9 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
@@ -25,7 +25,7 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 		return delivery.AlwaysHealthy(apply.RefOf(e).GroupKind())
 	})
 	timeout := s.release.Spec.SyncPolicy.Timeout.Duration
-	limited, cancel := context.WithDeadline(ctx, in.Started.Add(timeout))
+	limited, cancel := context.WithDeadline(ctx, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{Dynamic: s.target.Dynamic, Mapper: s.target.Mapper}, entries,
 		func(done, of int, waitingFor string) { beat.set(Progress{Step: waitingFor, Done: done, Of: of}) })
@@ -33,17 +33,33 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
 	case len(found.Failed) > 0:
-		return a.failed(ctx, s, out, v1alpha1.ConditionHealthy, v1alpha1.ReasonUnhealthy,
-			fmt.Sprintf("%d of %d objects failed: %s", len(found.Failed), len(entries), findings(found.Failed)))
+		return a.unhealthy(ctx, s, out, v1alpha1.ReasonUnhealthy, "failed", len(entries), found.Failed)
+	case err == nil:
+		return a.succeeded(ctx, s, out)
 	case timedOut:
-		return a.failed(ctx, s, out, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthTimeout,
-			fmt.Sprintf("%d of %d objects are not healthy after %s: %s", len(found.Pending), len(entries), timeout, findings(found.Pending)))
-	case err != nil && !errors.Is(err, context.DeadlineExceeded):
-		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
-	case err != nil:
+		return a.unhealthy(ctx, s, out, v1alpha1.ReasonHealthTimeout, "are not healthy after "+timeout.String(), len(entries), found.Pending)
+	}
+	return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+}
+
+// lastLook is how long a wait looks at the objects that was kept from looking until its time was over.
+const lastLook = 15 * time.Second
+
+func lookUntil(started time.Time, timeout time.Duration, now time.Time) time.Time {
+	if end := started.Add(timeout); end.After(now.Add(lastLook)) {
+		return end
+	}
+	return now.Add(min(timeout, lastLook))
+}
+
+// unhealthy concludes a rollout whose objects are not healthy. What controllers say of them may quote anything.
+func (a *Activities) unhealthy(ctx context.Context, s *step, out StepResult, reason, what string, of int, all []observe.Finding) (StepResult, error) {
+	objects, err := a.objects(ctx, s)
+	if err != nil {
 		return StepResult{}, err
 	}
-	return a.succeeded(ctx, s, out)
+	message := apply.Scrub(objects, fmt.Sprintf("%d of %d objects %s: %s", len(all), of, what, findings(all)))
+	return a.failed(ctx, s, out, v1alpha1.ConditionHealthy, reason, message)
 }
 
 // findings names the first few objects that are not healthy.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"kumodo.io/convoy/internal/apply"
 )
 
@@ -44,12 +46,20 @@ func unfinished(r apply.Removal) string {
 	return fmt.Sprintf("%d objects are not gone yet: %s", len(r.Waiting), first(r.Waiting))
 }
 
-// removalPatience is how long one attempt waits for deleted objects to go before it says so and is retried.
-const removalPatience = 15 * time.Second
+// How long an attempt waits for deleted objects to go before it says so and is retried. The first one says so soon;
+// later ones outlast a request to a target that hangs, which is then told from objects that take their time.
+const (
+	firstPatience = 15 * time.Second
+	laterPatience = time.Minute
+)
 
-// bounded runs a removal for removalPatience; what is not gone by then is in its result, and no error.
+// bounded runs a removal for a while; what is not gone by then is in its result, and no error.
 func bounded(ctx context.Context, do func(context.Context) (apply.Removal, error)) (apply.Removal, error) {
-	limited, cancel := context.WithTimeout(ctx, removalPatience)
+	patience := firstPatience
+	if activity.GetInfo(ctx).Attempt > 1 {
+		patience = laterPatience
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	out, err := do(limited)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !out.Done() {

@@ -34,6 +34,9 @@ func (a *Activities) sourceFailed(ctx context.Context, r *v1alpha1.Release, err 
 	if !ok || ctx.Err() != nil {
 		return err
 	}
+	if f.Terminal {
+		f = failure.Terminal(v1alpha1.ReasonSourceInvalid, f, "%s", f.Message)
+	}
 	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.SourceFailed(r, f) }); err != nil {
 		return err
 	}

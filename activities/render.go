@@ -31,11 +31,14 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 		return RenderResult{Life: Alive, Closed: true}, nil
 	}
 	bundle, err := a.Sources.Open(ctx, r.Namespace, r.Spec.Source, in.Revision)
+	if f, ok := failure.As(err); ok && (f.Terminal || f.Reason == v1alpha1.ReasonSourceNotFound) {
+		return RenderResult{Life: Alive, Closed: true}, nil // it moved on, or is another one by now: the fetch tells
+	}
 	if err != nil {
 		return RenderResult{}, a.sourceFailed(ctx, r, err)
 	}
 	held := v1alpha1.SourceStatus{Revision: in.Revision, Digest: bundle.Digest}
-	out, err := a.render(ctx, r, c, bundle)
+	out, ref, err := a.keptRender(ctx, r, c, bundle)
 	if f, ok := failure.As(err); ok && f.Terminal {
 		err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderFailed(r, held, f) })
 		return RenderResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message)}, err
@@ -43,14 +46,20 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	if err != nil {
 		return RenderResult{}, err
 	}
-	ref, err := a.Renders.Put(ctx, r, out)
-	if err != nil {
-		return RenderResult{}, err
-	}
 	return a.rendered(ctx, r, c, status.Render{
 		Inputs: delivery.InputsDigest(r, c, in.Revision), Source: held, Ref: ref, Objects: len(out.Objects),
 		Render: v1alpha1.RenderStatus{Type: out.Type, Skipped: out.Skipped},
 	})
+}
+
+// keptRender renders and puts the render into the store.
+func (a *Activities) keptRender(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (*render.Output, v1alpha1.RenderRef, error) {
+	out, err := a.render(ctx, r, c, bundle)
+	if err != nil {
+		return nil, v1alpha1.RenderRef{}, err
+	}
+	ref, err := a.Renders.Put(ctx, r, out)
+	return out, ref, err
 }
 
 func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (*render.Output, error) {
@@ -76,6 +85,7 @@ func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha
 // rendered writes the status of a render and, with it, the number of the rollout that is due.
 func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, in status.Render) (RenderResult, error) {
 	result := RenderResult{Life: Alive, Digest: in.Ref.Digest, Objects: in.Objects}
+	replaces := r.Status.RenderRef != nil && r.Status.RenderRef.Digest != in.Ref.Digest
 	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
 		result.Rollout = delivery.NextRollout(&r.Status, in.Ref.Digest, string(c.UID))
 		if result.Rollout == 0 {
@@ -83,7 +93,7 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 			return
 		}
 		status.RolloutStarted(r, in, v1alpha1.RolloutStatus{
-			Number: result.Rollout, Phase: v1alpha1.RolloutRunning, Digest: in.Ref.Digest, Cluster: string(c.UID),
+			Number: result.Rollout, Phase: v1alpha1.RolloutRunning, Digest: in.Ref.Digest, Cluster: string(c.UID), Generation: r.Generation,
 			WorkflowID: delivery.RolloutWorkflowID(r.Namespace, r.Name, result.Rollout),
 			StartTime:  metav1.NewTime(time.Now()), Objects: int32(min(in.Objects, 1<<30)), //nolint:gosec // capped on this line
 		})
@@ -91,8 +101,8 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 	if err != nil {
 		return RenderResult{}, fmt.Errorf("record the render: %w", err)
 	}
-	if len(r.Status.PreviousRenderRefs) == 0 {
-		return result, nil // there is nothing that could be collected
+	if !replaces {
+		return result, nil // no render fell out of the history
 	}
 	keep := append([]v1alpha1.RenderRef{in.Ref}, r.Status.PreviousRenderRefs...)
 	return result, a.Renders.Collect(ctx, r, keep)

@@ -18,6 +18,7 @@ import (
 
 // step is what a step of a rollout acts on, read from the hub: the input of a workflow is a hint only.
 type step struct {
+	in      delivery.RolloutInput
 	release *v1alpha1.Release
 	cluster *v1alpha1.Cluster
 	owner   delivery.Owner
@@ -34,7 +35,8 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 	if life != Alive || !current(r, in) {
 		return nil, nil
 	}
-	s := &step{release: r}
+	r.Generation = max(r.Status.Rollout.Generation, 1) // what it says is about the generation that was rendered
+	s := &step{in: in, release: r}
 	if s.cluster, err = a.clusterOf(ctx, r); err != nil {
 		return nil, err
 	}
@@ -71,15 +73,44 @@ func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error)
 			return rec, nil
 		}
 	}
-	rec := apply.NewRecord(s.release, s.cluster)
-	if len(records) > 0 || delivery.NothingApplied(s.release, false) {
-		return rec, nil
+	for _, rec := range records { // the same target under a Cluster that was registered anew
+		if rec.ClusterID() != "" && rec.ClusterID() == s.cluster.Status.ClusterID {
+			return rec, nil
+		}
 	}
-	found, err := apply.Rebuild(ctx, s.target, s.owner)
+	if len(records) > 0 || delivery.NothingApplied(s.release, false) {
+		return apply.NewRecord(s.release, s.cluster), nil
+	}
+	return a.rebuilt(ctx, s.release, s.cluster, s.target)
+}
+
+// rebuilt is a record that was lost, made anew from the marks on the target. It fails while the target does not show
+// everything: a record that lacks objects would never lose them.
+func (a *Activities) rebuilt(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, t apply.Target) (*apply.Record, error) {
+	owner, err := a.owner(ctx, delivery.Key{Namespace: r.Namespace, Name: r.Name})
 	if err != nil {
 		return nil, err
 	}
+	found, err := apply.Rebuild(ctx, t, owner)
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Unseen) > 0 {
+		return nil, failure.Transient(v1alpha1.ReasonApplyRetrying, nil,
+			"the inventory is lost, and the cluster does not show all its objects: %d kinds did not answer", len(found.Unseen))
+	}
+	rec := apply.NewRecord(r, c)
 	return rec, a.Ledger.Announce(ctx, rec, found.Entries)
+}
+
+// tell writes to the status of the rollout's Release, unless the hub asks for something else by now.
+func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Release)) (superseded bool, err error) {
+	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+		if superseded = !r.DeletionTimestamp.IsZero() || !current(r, s.in); !superseded {
+			change(r)
+		}
+	})
+	return superseded, err
 }
 
 // retrying writes why a step cannot go on for now, and returns the failure that is retried.
@@ -97,9 +128,8 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 	if s.record != nil {
 		recorded = s.record.Len()
 	}
-	if err := a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
-		status.ApplyRetrying(r, again.Reason, again.Message, recorded)
-	}); err != nil {
+	_, err = a.tell(ctx, s, func(r *v1alpha1.Release) { status.ApplyRetrying(r, again.Reason, again.Message, recorded) })
+	if err != nil {
 		return err
 	}
 	return again
@@ -139,7 +169,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return out, nil
 	case out.Pending > 0:
 		waiting := fmt.Sprintf("waiting for the health of %d of %d objects", out.Pending, out.Applied)
-		return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) { status.Applied(r, waiting, s.record.Len()) })
+		return a.applied(ctx, s, out, waiting)
 	}
 	return a.succeeded(ctx, s, out)
 }
@@ -181,16 +211,13 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	if in.Last {
 		return a.succeeded(ctx, s, out)
 	}
-	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
-		status.Applied(r, "what left the render is pruned; waiting for health", s.record.Len())
-	})
+	return a.applied(ctx, s, out, "what left the render is pruned; waiting for health")
 }
 
 // failed concludes a rollout that cannot go on.
 func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condition, reason, message string) (StepResult, error) {
 	out.Phase, out.Reason, out.Message = v1alpha1.RolloutFailed, reason, cut(message)
-	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
-		r.Status.Rollout.RunID = activity.GetInfo(ctx).WorkflowExecution.RunID
+	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) {
 		status.RolloutFailed(r, condition, reason, out.Message, s.record.Len())
 	})
 }
@@ -198,10 +225,25 @@ func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condit
 // succeeded concludes a rollout that did all it was to do.
 func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
 	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
-	return out, a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
+	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len()) })
+}
+
+func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, change func(*v1alpha1.Release)) (StepResult, error) {
+	superseded, err := a.tell(ctx, s, func(r *v1alpha1.Release) {
 		r.Status.Rollout.RunID = activity.GetInfo(ctx).WorkflowExecution.RunID
-		status.RolloutSucceeded(r, s.record.Len())
+		change(r)
 	})
+	if superseded {
+		return StepResult{Superseded: true}, err
+	}
+	return out, err
+}
+
+// applied tells that every object is on the target while health is still awaited.
+func (a *Activities) applied(ctx context.Context, s *step, out StepResult, waiting string) (StepResult, error) {
+	superseded, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.Applied(r, waiting, s.record.Len()) })
+	out.Superseded = superseded
+	return out, err
 }
 
 // progress hands a domain package's progress to the heartbeat.

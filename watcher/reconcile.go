@@ -79,7 +79,7 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 			return reconcile.Result{}, hubclient.IgnoreNotFound(err)
 		}
 	}
-	kick := delivery.Kick{UID: string(o.GetUID()), Generation: o.GetGeneration(), Reason: req.reason}
+	kick := delivery.Kick{UID: string(o.GetUID()), Generation: o.GetGeneration(), Reason: req.reason, Created: o.GetCreationTimestamp().Unix()}
 	if deleting {
 		kick.Reason = delivery.KickDeleting
 	}

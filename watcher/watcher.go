@@ -130,14 +130,18 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 }
 
 // onRelease wakes a Release when it is new to this process, and when its spec, labels or annotations change or
-// it is deleted. Its own status and finalizers wake nobody.
+// it is deleted. Its own status and finalizers wake nobody. A resync finds a workflow at rest, or starts one that
+// somebody ended.
 func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, request] {
 	return handler.TypedFuncs[*v1alpha1.Release, request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Release], q queue) {
 			q.Add(requestFor(e.Object, delivery.KickChanged))
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.Release], q queue) {
-			if changed(e.ObjectOld, e.ObjectNew) {
+			switch {
+			case e.ObjectOld.ResourceVersion == e.ObjectNew.ResourceVersion: // starts a workflow that somebody ended
+				q.AddAfter(requestFor(e.ObjectNew, delivery.KickResync), w.spread())
+			case changed(e.ObjectOld, e.ObjectNew):
 				q.AddAfter(requestFor(e.ObjectNew, delivery.KickChanged), debounce)
 			}
 		},

@@ -12,12 +12,13 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 )
 
 // errPanic stands for a panic, whose text may hold anything.
-var errPanic error = failure.Transient("Panic", nil, "the step panicked; the log of the worker says where")
+var errPanic error = failure.Transient(activities.ReasonPanic, nil, "the step panicked; the log of the worker says where")
 
 // panicSite is the innermost frame of a recovered panic that is code of convoy.
 func panicSite() string {

@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -55,10 +56,12 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	fatal := make(chan error, 1)
 	var running []worker.Worker
-	defer func() {
+	defer func() { // all at once: each may take StopTimeout
+		var stopping sync.WaitGroup
 		for _, r := range running {
-			r.Stop()
+			stopping.Go(r.Stop)
 		}
+		stopping.Wait()
 	}()
 	for _, q := range w.queues(fatal) {
 		if err := q.Start(); err != nil {

@@ -67,7 +67,7 @@ func (s step[In, Out]) once() step[In, Out] {
 	return s
 }
 
-// start schedules the step. id is a fixed handle for operators; summary is what the UI shows.
+// start schedules the step. summary is what the UI shows.
 func (s step[In, Out]) start(ctx workflow.Context, summary string, in In) workflow.Future {
 	s.options.Summary = summary
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, s.options), s.run, in)

@@ -15,6 +15,8 @@ import (
 type inbox struct {
 	kicks  workflow.ReceiveChannel
 	forces workflow.ReceiveChannel
+	// created is when the object of the newest kick was created: older kicks are of an earlier life.
+	created int64
 	// asked counts the updates that were made, taken those that drain has handed over, answered those that
 	// have their answer.
 	asked    int
@@ -52,6 +54,11 @@ func (i *inbox) drain() mail {
 	var m mail
 	var k delivery.Kick
 	for i.kicks.ReceiveAsync(&k) {
+		if k.Created < i.created {
+			k = delivery.Kick{}
+			continue
+		}
+		i.created = k.Created
 		if k.UID != m.uid {
 			m = mail{uid: k.UID, forced: m.forced}
 		}

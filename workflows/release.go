@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,7 +18,7 @@ import (
 // Release lives as long as a Release object: it reconciles at each kick and at the interval, has at most one
 // rollout under way, and removes the objects when the Release is deleted.
 func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
-	r := &release{key: in.Key, interval: time.Hour}
+	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn}
 	r.inbox = newInbox(ctx, delivery.SignalReconcile, "Look at the source and the Cluster now, also in the middle of a backoff.")
 	err := workflow.SetUpdateHandlerWithOptions(ctx, delivery.UpdateReconcile, r.reconcileNow, workflow.UpdateHandlerOptions{
 		Description: "Look at the source and the Cluster now, also in the middle of a backoff, and answer with what this look found.",
@@ -32,8 +33,10 @@ func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
 type release struct {
 	key   delivery.Key
 	inbox *inbox
-	// interval until the next look when nothing else starts one; turn counts them, for the jitter.
+	// next is when to look when nothing else starts a look before, an interval after the last; turn counts the looks,
+	// for the jitter.
 	interval time.Duration
+	next     time.Time
 	turn     int64
 	outcome  Outcome
 	standing standing
@@ -72,14 +75,14 @@ func (r *release) run(ctx workflow.Context) error {
 		if err := r.await(ctx); err != nil {
 			return err
 		}
-		concluded := r.concludeRollout(ctx)
+		r.concludeRollout(ctx)
 		m := r.inbox.drain()
 		r.adopt(ctx, m)
 		var err error
 		switch {
 		case r.deleting:
 			err = r.finalize(ctx)
-		case !concluded || r.again || m.changed || m.forced:
+		case m.changed || m.forced || r.again || !workflow.Now(ctx).Before(r.next):
 			err = r.reconcile(ctx, m.forced)
 		}
 		if err == nil {
@@ -96,30 +99,29 @@ func (r *release) run(ctx workflow.Context) error {
 			return nil
 		}
 		if grown(ctx) && r.inbox.quiet(ctx) {
-			return workflow.NewContinueAsNewError(ctx, Release, delivery.ReleaseInput{Key: r.key})
+			return workflow.NewContinueAsNewError(ctx, Release, delivery.ReleaseInput{
+				Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn,
+			})
 		}
 	}
 }
 
-// await returns when there is something to do.
+// await returns when there is something to do. The interval also runs while a rollout is under way: what it waits for
+// may be mended in the source.
 func (r *release) await(ctx workflow.Context) error {
-	due := func() bool {
-		return r.again || r.deleting || !r.inbox.empty() || r.rollout != nil && r.rollout.done.IsReady()
-	}
-	if r.again && r.pause > 0 {
-		options := workflow.AwaitOptions{Timeout: r.pause, TimerOptions: workflow.TimerOptions{Summary: "before the next try"}}
-		r.pause = 0
-		_, err := workflow.AwaitWithOptions(ctx, options, func() bool { return !r.inbox.empty() })
-		return err
-	}
-	if r.rollout != nil || due() { // the interval begins when the rollout has ended
-		return workflow.Await(ctx, due)
-	}
-	r.turn++
-	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-		Timeout:      delivery.Jitter(r.interval, r.key.UID, r.turn),
+	due := func() bool { return !r.inbox.empty() || r.rollout != nil && r.rollout.done.IsReady() }
+	options := workflow.AwaitOptions{
+		Timeout:      r.next.Sub(workflow.Now(ctx)),
 		TimerOptions: workflow.TimerOptions{Summary: "until the next look at the source"},
-	}, due)
+	}
+	if r.again || r.deleting {
+		options.Timeout, r.pause = r.pause, 0
+		options.TimerOptions.Summary = "before the next try"
+	}
+	if options.Timeout <= 0 || due() {
+		return nil
+	}
+	_, err := workflow.AwaitWithOptions(ctx, options, due)
 	return err
 }
 
@@ -132,21 +134,29 @@ func (r *release) adopt(ctx workflow.Context, m mail) {
 	r.deleting = r.deleting || m.deleting
 }
 
+// pauseAfterFailure is before a step that ended in a way that is nobody's verdict is tried again.
+const pauseAfterFailure = 10 * time.Second
+
 // reconcile runs one pass: source, gate, render, rollout. A forced one tries each step once and answers; a
-// failure is left to another pass, which retries.
+// failure is left to another pass, which retries. Nothing but a cancellation ends the workflow: a step that failed for
+// good is an outcome.
 func (r *release) reconcile(ctx workflow.Context, forced bool) error {
 	r.again = false
 	err := r.pass(ctx, forced)
-	var failed *temporal.ApplicationError
+	r.turn++
+	r.next = workflow.Now(ctx).Add(delivery.Jitter(r.interval, r.key.UID, r.turn))
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case errors.Is(err, errInterrupted):
 		r.again = true
 		return nil
-	case forced && errors.As(err, &failed):
-		r.outcome.Reason, r.outcome.Message = describe(err)
-		r.again = true
 	case err != nil:
-		return err
+		r.outcome.Reason, r.outcome.Message = describe(err)
+		_, verdict := errors.AsType[*temporal.ApplicationError](err)
+		if r.again = forced || !verdict; !forced {
+			r.pause = pauseAfterFailure
+		}
 	}
 	r.inbox.answer()
 	return nil
@@ -244,25 +254,26 @@ func (r *release) cancelRollout(ctx workflow.Context) {
 	r.rollout = nil
 }
 
-// concludeRollout takes note of a rollout that has ended, and reports whether one had.
-func (r *release) concludeRollout(ctx workflow.Context) bool {
+// concludeRollout takes note of a rollout that has ended.
+func (r *release) concludeRollout(ctx workflow.Context) {
 	if r.rollout == nil || !r.rollout.done.IsReady() {
-		return false
+		return
 	}
 	var out activities.StepResult
 	err := r.rollout.done.Get(ctx, &out)
 	r.rollout = nil
-	var failed *temporal.ApplicationError
-	switch {
-	case errors.As(err, &failed):
-		r.outcome.Reason, r.outcome.Message = describe(err)
-	case err != nil || out.Superseded:
-		// Ended from outside, or behind the hub: a new pass settles it, after a pause in case that ends likewise.
-		r.again, r.pause = true, 5*time.Second
-	default:
-		r.outcome.Reason, r.outcome.Message = out.Reason, out.Message
+	failed, concluded := errors.AsType[*temporal.ApplicationError](err)
+	if _, step := errors.AsType[*temporal.ActivityError](err); step {
+		concluded = false // a step that broke off, not a rollout that failed
 	}
-	return true
+	switch {
+	case err == nil && !out.Superseded:
+		r.outcome.Reason, r.outcome.Message = out.Reason, out.Message
+	case concluded:
+		r.outcome.Reason, r.outcome.Message = failed.Type(), failed.Message()
+	default: // ended from outside, broken off, or behind the hub: a new pass settles it, not too fast if that ends likewise
+		r.again, r.pause = true, pauseAfterFailure
+	}
 }
 
 // finalize runs the deletion until it is done or news arrive.
@@ -272,11 +283,15 @@ func (r *release) finalize(ctx workflow.Context) error {
 	r.inbox.answer()
 	r.show(ctx)
 	out, err := do(ctx, r, deleteRelease, false, "remove the objects of "+r.key.String(), activities.ObjectInput{Key: r.key})
-	if errors.Is(err, errInterrupted) {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errInterrupted):
 		return nil
-	}
-	if err != nil {
-		return err
+	case err != nil:
+		r.outcome.Reason, r.outcome.Message = describe(err)
+		r.pause = pauseAfterFailure
+		return nil
 	}
 	r.deleting, r.again = false, false
 	r.outcome = Outcome{Life: out.Life}
@@ -293,6 +308,8 @@ func (r *release) reconcileNow(ctx workflow.Context) (Outcome, error) {
 func (r *release) stands() standing {
 	s := standing{phase: "Failed", revision: r.outcome.Revision}
 	switch {
+	case r.outcome.Life == "":
+		return r.standing // nothing was looked at yet in this run
 	case r.deleting || r.outcome.Life != activities.Alive:
 		s.phase = "Deleting"
 	case r.rollout != nil:

@@ -237,8 +237,100 @@ func TestAGrownHistoryContinuesAsNewOnlyWhenNoRolloutIsUnderWay(t *testing.T) {
 		env.SignalWorkflow(delivery.SignalKick, edited)
 	})
 	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
-	if in := continued[delivery.ReleaseInput](t, env); in.Key != podinfo {
-		t.Errorf("continues as %+v", in)
+	in := continued[delivery.ReleaseInput](t, env)
+	if left := in.Next.Sub(env.Now()); in.Key != podinfo || in.Interval != time.Hour || left <= 0 || left > 66*time.Minute {
+		t.Errorf("continues as %+v, %s before the next look", in, left)
 	}
 	expect(t, h, "fetch, open, render, fetch, open, render, completed rollout/default/podinfo/1")
+}
+
+func TestTheNextRunLooksWhenTheLastOneWouldHave(t *testing.T) {
+	h := &hub{upToDate: true}
+	env := newEnv(t)
+	h.install(env)
+	looked := 0
+	at(env, 19*time.Minute, func() { looked = len(h.log) })
+	stop(env, 21*time.Minute)
+	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{
+		Key: podinfo, Interval: time.Hour, Next: env.Now().Add(20 * time.Minute), Turn: 7,
+	})
+	if looked != 0 {
+		t.Errorf("it looked at once: %v", h.log)
+	}
+	expect(t, h, "fetch, open")
+}
+
+func TestTheIntervalAlsoRunsWhileARolloutIsUnderWay(t *testing.T) {
+	h := &hub{rollout: 1}
+	env := newEnv(t)
+	h.rollingFor(env, 90*time.Minute)
+	h.install(env)
+	at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, edited) })
+	stop(env, 80*time.Minute)
+	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
+	expect(t, h, "fetch, open, render, fetch, open, render")
+}
+
+func TestAResyncLeavesAReleaseAtRestAlone(t *testing.T) {
+	h := &hub{upToDate: true}
+	runRelease(t, h, func(env *testsuite.TestWorkflowEnvironment) {
+		at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, edited) })
+		for i := range 5 {
+			at(env, time.Duration(10+10*i)*time.Minute, func() {
+				env.SignalWorkflow(delivery.SignalKick, delivery.Kick{UID: "r-1", Reason: delivery.KickResync})
+			})
+		}
+		stop(env, 70*time.Minute)
+	})
+	expect(t, h, "fetch, open, fetch, open")
+}
+
+func TestALateKickOfAnEarlierLifeIsNotBelieved(t *testing.T) {
+	h := &hub{upToDate: true}
+	var seen []string
+	env := newEnv(t)
+	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(_ context.Context, in activities.ObjectInput) (activities.FetchResult, error) {
+		seen = append(seen, in.Key.UID)
+		return activities.FetchResult{Life: activities.Alive, Revision: "main@sha1:1", Cluster: "east", Interval: time.Hour}, nil
+	})
+	h.install(env)
+	at(env, 0, func() {
+		env.SignalWorkflow(delivery.SignalKick, delivery.Kick{UID: "r-2", Created: 200, Reason: delivery.KickChanged})
+	})
+	at(env, time.Minute, func() {
+		env.SignalWorkflow(delivery.SignalKick, delivery.Kick{UID: "r-1", Created: 100, Reason: delivery.KickDependency})
+	})
+	stop(env, 2*time.Minute)
+	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
+	for _, uid := range seen {
+		if uid != "r-2" {
+			t.Errorf("looked at %v, want the new life only", seen)
+		}
+	}
+}
+
+func TestAStepThatFailsForGoodIsAnOutcomeAndDoesNotEndTheWorkflow(t *testing.T) {
+	h := &hub{upToDate: true}
+	env := newEnv(t)
+	calls := 0
+	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObjectInput) (activities.FetchResult, error) {
+		calls++
+		if calls == 1 {
+			return activities.FetchResult{}, temporal.NewNonRetryableApplicationError("spec.source.git.url is not valid", "SourceInvalid", nil)
+		}
+		return activities.FetchResult{Life: activities.Alive, Revision: "main@sha1:1", Cluster: "east", Interval: time.Hour}, nil
+	})
+	h.install(env)
+	at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, edited) })
+	at(env, 10*time.Minute, func() {
+		if calls != 1 {
+			t.Errorf("%d looks before a change, want 1", calls)
+		}
+		env.SignalWorkflow(delivery.SignalKick, edited)
+	})
+	stop(env, 20*time.Minute)
+	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
+	if calls != 2 {
+		t.Errorf("%d looks, want one more after the change", calls)
+	}
 }

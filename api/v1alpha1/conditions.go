@@ -48,6 +48,8 @@ const (
 	ReasonSourceFailed = "SourceFailed"
 	// ReasonSourceNotFound: repository, branch, path or ConfigMap does not exist; retried, nothing is pruned.
 	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonSourceInvalid: the source cannot be read as it is written; looked at again at the interval and at a change.
+	ReasonSourceInvalid = "SourceInvalid"
 	// ReasonClusterNotReady: the Cluster does not exist, is not reachable or not yet probed; retried.
 	ReasonClusterNotReady = "ClusterNotReady"
 	// ReasonRendered: the source was rendered.

@@ -23,6 +23,9 @@ type Inventory struct {
 	Release InventoryOwner `json:"release"`
 	// Cluster that the objects are on.
 	Cluster InventoryOwner `json:"cluster"`
+	// ClusterID is the identity of the target, as status.clusterID of the Cluster had it.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
 	// Shard is the number of this part, from 0.
 	// +optional
 	Shard int32 `json:"shard,omitempty"`

@@ -322,6 +322,9 @@ type RolloutStatus struct {
 	Phase RolloutPhase `json:"phase"`
 	// Digest of the render that it applies.
 	Digest string `json:"digest"`
+	// Generation of the Release that it was rendered from.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
 	// Cluster is the UID of the Cluster that it applies to.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`

@@ -56,6 +56,7 @@ func (l *Ledger) Load(ctx context.Context, rel *v1alpha1.Release) ([]*Record, er
 		rec := byCluster[inv.Cluster.UID]
 		if rec == nil {
 			rec = newRecord(rel.Namespace, inv.Release, inv.Cluster)
+			rec.clusterID = inv.ClusterID
 			byCluster[inv.Cluster.UID] = rec
 			records = append(records, rec)
 		}
@@ -191,7 +192,7 @@ func newInventory(rec *Record, number int32) *v1alpha1.Inventory {
 				v1alpha1.LabelClusterUID: rec.cluster.UID,
 			},
 		},
-		Release: rec.release, Cluster: rec.cluster, Shard: number,
+		Release: rec.release, Cluster: rec.cluster, ClusterID: rec.clusterID, Shard: number,
 	}
 }
 

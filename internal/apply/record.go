@@ -21,6 +21,7 @@ type Record struct {
 	namespace string
 	release   v1alpha1.InventoryOwner
 	cluster   v1alpha1.InventoryOwner
+	clusterID string // the identity of the target, when it was known
 	entries   map[delivery.ObjectRef]kept
 	shards    map[int32]*shard
 }
@@ -41,9 +42,11 @@ type shard struct {
 
 // NewRecord is the Record of a Release that has nothing on the Cluster yet. Nothing is written.
 func NewRecord(rel *v1alpha1.Release, cluster *v1alpha1.Cluster) *Record {
-	return newRecord(rel.Namespace,
+	rec := newRecord(rel.Namespace,
 		v1alpha1.InventoryOwner{Name: rel.Name, UID: string(rel.UID)},
 		v1alpha1.InventoryOwner{Name: cluster.Name, UID: string(cluster.UID)})
+	rec.clusterID = cluster.Status.ClusterID
+	return rec
 }
 
 func newRecord(namespace string, release, cluster v1alpha1.InventoryOwner) *Record {
@@ -58,6 +61,9 @@ func (r *Record) ClusterName() string { return r.cluster.Name }
 
 // ClusterUID is the UID of the Cluster.
 func (r *Record) ClusterUID() string { return r.cluster.UID }
+
+// ClusterID is the identity of the target; empty when it was not known.
+func (r *Record) ClusterID() string { return r.clusterID }
 
 // Len is the number of entries.
 func (r *Record) Len() int { return len(r.entries) }

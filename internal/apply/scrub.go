@@ -29,6 +29,13 @@ type scrubber struct {
 	values  []string
 }
 
+// Scrub takes the values of a render's Secrets out of a text, which is about other objects of it, and makes it one line.
+func Scrub(objects []*unstructured.Unstructured, text string) string {
+	s := &scrubber{objects: objects}
+	s.once.Do(s.collect)
+	return s.blank(printable(s.blank(text)))
+}
+
 // line is a message on one line, without Secret values, cut.
 func (s *scrubber) line(text string) string {
 	if len(text) > longestRead {

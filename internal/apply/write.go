@@ -37,7 +37,7 @@ func (a *applier) write(ctx context.Context, it *item) (*unstructured.Unstructur
 	case err == nil:
 		return live, nil
 	case errors.As(err, &other) && it.implied:
-		return nil, nil // another Release made it a moment ago; Prune forgets the entry
+		return nil, nil // another Release made it a moment ago; the entry is dropped when it is seen to be the other's
 	case errors.As(err, &other):
 		a.fail(ObjectError{Ref: it.ref, Reason: v1alpha1.ReasonConflict, Message: other.Error(), Terminal: true})
 		return nil, nil

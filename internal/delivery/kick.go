@@ -1,6 +1,9 @@
 package delivery
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Key names one life of a Cluster or Release on the hub. With another UID it is another life.
 type Key struct {
@@ -33,6 +36,8 @@ type Kick struct {
 	UID        string     `json:"uid"`
 	Generation int64      `json:"generation"`
 	Reason     KickReason `json:"reason"`
+	// Created is when the object was created, in seconds: a late kick of an earlier life is told by it.
+	Created int64 `json:"created,omitempty"`
 }
 
 // Names of signals, updates and queries of the workflows.
@@ -86,6 +91,10 @@ type ClusterInput struct {
 // ReleaseInput starts the workflow of a Release, or its next run.
 type ReleaseInput struct {
 	Key Key `json:"key"`
+	// Interval, Next and Turn carry the next look at the source over to the next run; zero is a look at once.
+	Interval time.Duration `json:"interval,omitempty"`
+	Next     time.Time     `json:"next,omitzero"`
+	Turn     int64         `json:"turn,omitempty"`
 }
 
 // RolloutInput starts one rollout.

@@ -44,9 +44,3 @@ func As(err error) (*Error, bool) {
 	ok := errors.As(err, &f)
 	return f, ok
 }
-
-// IsTerminal reports whether err is a failure that waiting does not heal.
-func IsTerminal(err error) bool {
-	f, ok := As(err)
-	return ok && f.Terminal
-}

@@ -15,7 +15,7 @@ import (
 // stalledReasons are failures that only a change by somebody heals; convoy looks again at the interval.
 var stalledReasons = []string{
 	v1alpha1.ReasonRenderFailed, v1alpha1.ReasonEmptyRender, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict,
-	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonUnsupported,
+	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid,
 }
 
 // SourceFailed records that the source could not be read. What was applied stays as it is.
@@ -55,10 +55,18 @@ func Rendered(r *v1alpha1.Release, in Render) {
 	delivered(r)
 }
 
-// RolloutStarted records a render that is about to be applied.
+// RolloutStarted records a render that is about to be applied, or is being applied already: then its progress stands.
 func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStatus) {
 	rendered(r, in)
-	if r.Status.Rollout == nil || r.Status.Rollout.Number != rollout.Number {
+	same := r.Status.Rollout != nil && r.Status.Rollout.Number == rollout.Number
+	if same {
+		r.Status.Rollout.Generation = rollout.Generation
+	}
+	if same && applying(r) {
+		r.Status.ObservedGeneration = r.Generation
+		return
+	}
+	if !same {
 		r.Status.Rollout = &rollout
 	}
 	message := fmt.Sprintf("rollout %d is under way", rollout.Number)
@@ -98,27 +106,51 @@ func ApplyRetrying(r *v1alpha1.Release, reason, message string, recorded int) {
 	if recorded > 0 {
 		setInventory(r, recorded)
 	}
+	if overtaken(r) {
+		return
+	}
 	fail(r, v1alpha1.ConditionApplied, reason, message)
 }
 
 // Applied records that every object is on the target while health is still awaited.
 func Applied(r *v1alpha1.Release, waiting string, recorded int) {
 	setInventory(r, recorded)
+	if overtaken(r) {
+		return
+	}
 	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
 	progress(r, waiting)
+}
+
+// applying reports whether the conditions are those of a rollout under way.
+func applying(r *v1alpha1.Release) bool {
+	c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
+	return c != nil && slices.Contains(applyingReasons, c.Reason)
+}
+
+var applyingReasons = []string{v1alpha1.ReasonProgressing, v1alpha1.ReasonApplyRetrying, v1alpha1.ReasonPruneFailed}
+
+// overtaken reports whether a newer generation than the rollout's was looked at already: its conditions stand.
+func overtaken(r *v1alpha1.Release) bool {
+	return r.Status.Rollout != nil && r.Status.ObservedGeneration > r.Status.Rollout.Generation && r.Status.Rollout.Generation > 0
 }
 
 // RolloutSucceeded concludes the rollout: everything is applied and healthy.
 func RolloutSucceeded(r *v1alpha1.Release, recorded int) {
 	r.Status.Rollout.Phase = v1alpha1.RolloutSucceeded
 	setInventory(r, recorded)
-	delivered(r)
+	if !overtaken(r) {
+		delivered(r)
+	}
 }
 
 // RolloutFailed concludes the rollout with a failure of one condition.
 func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recorded int) {
 	r.Status.Rollout.Phase = v1alpha1.RolloutFailed
 	setInventory(r, recorded)
+	if overtaken(r) {
+		return
+	}
 	if condition == v1alpha1.ConditionHealthy {
 		set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
 	}

@@ -30,13 +30,15 @@ func NewWriter(hub client.Client, recorder events.EventRecorder) *Writer {
 }
 
 // Cluster applies change to the Cluster's status and writes it when it differs. The object is updated to what
-// the hub holds. A Cluster that is gone, or lives another life, is left alone.
+// the hub holds. A Cluster that is gone, lives another life, or was changed since it was read, is left alone: the
+// verdict is not about what it is now.
 func (w *Writer) Cluster(ctx context.Context, c *v1alpha1.Cluster, change func(*v1alpha1.Cluster)) error {
 	return write(ctx, w, c, change, func(c *v1alpha1.Cluster) []metav1.Condition { return c.Status.Conditions })
 }
 
 // Release applies change to the Release's status and writes it when it differs. The object is updated to what
-// the hub holds. A Release that is gone, or lives another life, is left alone.
+// the hub holds. A Release that is gone, or lives another life, is left alone. The change sees the generation that the
+// caller read, also when the hub has a newer one by now: that is what the outcome is about.
 func (w *Writer) Release(ctx context.Context, r *v1alpha1.Release, change func(*v1alpha1.Release)) error {
 	return write(ctx, w, r, change, func(r *v1alpha1.Release) []metav1.Condition { return r.Status.Conditions })
 }
@@ -48,20 +50,22 @@ type object[T any] interface {
 }
 
 func write[T object[T]](ctx context.Context, w *Writer, o T, change func(T), conditions func(T) []metav1.Condition) error {
-	uid := o.GetUID()
+	uid, generation := o.GetUID(), o.GetGeneration()
 	fresh := true // the caller has just read it; after a conflict it is read again
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if !fresh {
 			if err := w.hub.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 				return err
 			}
-			if o.GetUID() != uid {
+			if o.GetUID() != uid || keepOff(o, generation) {
 				return nil
 			}
 		}
 		fresh = false
 		before := o.DeepCopy()
+		o.SetGeneration(generation)
 		change(o)
+		o.SetGeneration(before.GetGeneration())
 		if equality.Semantic.DeepEqual(before, o) {
 			return nil
 		}
@@ -76,6 +80,12 @@ func write[T object[T]](ctx context.Context, w *Writer, o T, change func(T), con
 		return fmt.Errorf("write status of %T %s/%s: %w", o, o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
+}
+
+// keepOff reports whether an outcome of an earlier generation is void.
+func keepOff(o client.Object, generation int64) bool {
+	_, isCluster := o.(*v1alpha1.Cluster)
+	return isCluster && o.GetGeneration() != generation
 }
 
 // announce records an Event when Ready turned to another verdict. Steps on the way are not verdicts.
