@@ -52,7 +52,9 @@ func classify(ctx context.Context, err error) *failure.Error {
 	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		return failure.Transient(ReasonInternal, err, "the hub answered %s: %s", activity.GetInfo(ctx).ActivityType.Name, s.Status().Reason)
 	}
-	return failure.Transient(ReasonInternal, err, "%s failed inside convoy (%s)", activity.GetInfo(ctx).ActivityType.Name, typesOf(err))
+	step := activity.GetInfo(ctx).ActivityType.Name
+	activity.GetLogger(ctx).Error("a step failed inside convoy", "step", step, "type", typesOf(err)) // the text may hold anything
+	return failure.Transient(ReasonInternal, err, "%s failed inside convoy (%s)", step, typesOf(err))
 }
 
 // typesOf names the Go types along an error's chain, which are safe to show where texts are not.

@@ -49,15 +49,22 @@ func (a *Activities) releasesToAwait(ctx context.Context, c *v1alpha1.Cluster) (
 	if err := a.Hub.Get(ctx, types.NamespacedName{Name: c.Namespace}, &ns); err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", c.Namespace, err)
 	}
+	owners, err := a.ownersOn(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	// Everything of a terminating namespace is deleted, at the latest a moment from now.
 	every := c.Spec.DeletionPolicy.PruneReleases || !ns.DeletionTimestamp.IsZero()
 	var waiting []string
 	for i := range all.Items {
 		r := &all.Items[i]
+		deleting := !r.DeletionTimestamp.IsZero()
 		if r.Spec.ClusterRef.Name != c.Name {
+			if deleting && owners[r.Name] { // it moved away, and has objects here to remove
+				waiting = append(waiting, r.Name)
+			}
 			continue
 		}
-		deleting := !r.DeletionTimestamp.IsZero()
 		if every || deleting {
 			waiting = append(waiting, r.Name)
 		}
@@ -71,6 +78,20 @@ func (a *Activities) releasesToAwait(ctx context.Context, c *v1alpha1.Cluster) (
 	}
 	slices.Sort(waiting)
 	return waiting, nil
+}
+
+// ownersOn names the Releases that have objects on a Cluster.
+func (a *Activities) ownersOn(ctx context.Context, c *v1alpha1.Cluster) (map[string]bool, error) {
+	var all v1alpha1.InventoryList
+	err := a.Hub.List(ctx, &all, client.InNamespace(c.Namespace), client.MatchingLabels{v1alpha1.LabelClusterUID: string(c.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("list the inventories of Cluster %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	owners := make(map[string]bool, len(all.Items))
+	for i := range all.Items {
+		owners[all.Items[i].Release.Name] = true
+	}
+	return owners, nil
 }
 
 // removeFinalizer lets the hub delete o. Somebody else may have changed o meanwhile: then it fails and is retried.

@@ -43,12 +43,18 @@ func long(queue string, timeout time.Duration, b delivery.Backoff) workflow.Acti
 	}
 }
 
+// ProbeLimit and FetchLimit are what one attempt may take at the most, whatever its own time-out is.
+const (
+	ProbeLimit = time.Minute
+	FetchLimit = 3 * time.Minute
+)
+
 // The activities of convoy, as workflows call them.
 var (
-	probeCluster    = step[activities.ProbeInput, activities.ProbeResult]{acts.ProbeCluster, long(delivery.QueueProbe, time.Minute, delivery.ProbeBackoff)}
+	probeCluster    = step[activities.ProbeInput, activities.ProbeResult]{acts.ProbeCluster, long(delivery.QueueProbe, ProbeLimit, delivery.ProbeBackoff)}
 	finalizeCluster = step[activities.ObjectInput, activities.ObjectResult]{acts.FinalizeCluster, quick(delivery.QueueMain, delivery.Backoff{Base: time.Second, Cap: 10 * time.Second})}
 
-	fetchSource   = step[activities.ObjectInput, activities.FetchResult]{acts.FetchSource, long(delivery.QueueSource, 3*time.Minute, delivery.ReleaseBackoff)}
+	fetchSource   = step[activities.ObjectInput, activities.FetchResult]{acts.FetchSource, long(delivery.QueueSource, FetchLimit, delivery.ReleaseBackoff)}
 	checkCluster  = step[activities.RevisionInput, activities.CheckResult]{acts.CheckCluster, quick(delivery.QueueMain, delivery.ReleaseBackoff)}
 	renderRelease = step[activities.RevisionInput, activities.RenderResult]{acts.RenderRelease, long(delivery.QueueSource, 5*time.Minute, delivery.ReleaseBackoff)}
 	deleteRelease = step[activities.ObjectInput, activities.ObjectResult]{acts.DeleteRelease, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}

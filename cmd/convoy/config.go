@@ -16,6 +16,7 @@ import (
 
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/source"
+	"kumodo.io/convoy/workflows"
 )
 
 // The roles of a process.
@@ -93,6 +94,18 @@ func (c *config) validate() error {
 	}
 	if c.ProbesPerSecond <= 0 {
 		return errors.New("--probes-per-second must be above 0")
+	}
+	for _, limit := range []struct {
+		flag      string
+		is, below time.Duration
+	}{ // a step that is cut off from outside writes no verdict
+		{"--probe-timeout", c.Connect.ProbeTimeout, workflows.ProbeLimit},
+		{"--source-fetch-timeout", c.Sources.FetchTimeout, workflows.FetchLimit},
+		{"--stop-timeout", c.StopTimeout, 10 * time.Minute},
+	} {
+		if limit.is <= 0 || limit.is >= limit.below {
+			return fmt.Errorf("%s must be above 0 and below %s", limit.flag, limit.below)
+		}
 	}
 	if !slices.Contains([]string{"json", "text"}, c.LogFormat) {
 		return fmt.Errorf("--log-format: %q is neither json nor text", c.LogFormat)

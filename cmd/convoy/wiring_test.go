@@ -30,6 +30,8 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		"--roles=observer":         `--roles: "observer" is not a role`,
 		"--resync-period=1s":       "--resync-period must be at least 10s",
 		"--probes-per-second=0":    "--probes-per-second must be above 0",
+		"--probe-timeout=2m":       "--probe-timeout must be above 0 and below 1m0s",
+		"--stop-timeout=-1s":       "--stop-timeout must be above 0",
 		"--log-format=yaml":        `--log-format: "yaml" is neither json nor text`,
 		"--roles=watcher,watchdog": `--roles: "watchdog" is not a role`,
 	}
