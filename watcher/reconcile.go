@@ -84,12 +84,19 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		kick.Reason = delivery.KickDeleting
 	}
 	key := delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
-	_, err := w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, client.StartWorkflowOptions{
-		TaskQueue: delivery.QueueMain, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		TypedSearchAttributes: e.attributes, StaticSummary: e.summary,
-	}, e.workflow, e.input(key))
+	options := client.StartWorkflowOptions{
+		ID: e.id, TaskQueue: delivery.QueueMain, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		TypedSearchAttributes:    e.attributes, StaticSummary: e.summary,
+	}
+	var err error
+	if kick.Reason == delivery.KickResync && e.workflow == delivery.WorkflowRelease {
+		_, err = w.starter.ExecuteWorkflow(ctx, options, e.workflow, e.input(key)) // one that runs does not even notice
+	} else {
+		_, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
+	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("signal workflow %s: %w", e.id, err)
+		return reconcile.Result{}, fmt.Errorf("wake workflow %s: %w", e.id, err)
 	}
 	return reconcile.Result{}, nil
 }

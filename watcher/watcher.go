@@ -29,6 +29,7 @@ import (
 type Starter interface {
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 }
 
 // Options of the watcher.
@@ -130,8 +131,8 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 }
 
 // onRelease wakes a Release when it is new to this process, and when its spec, labels or annotations change or
-// it is deleted. Its own status and finalizers wake nobody. A resync finds a workflow at rest, or starts one that
-// somebody ended.
+// it is deleted. Its own status and finalizers wake nobody. A resync starts a workflow that somebody ended, and leaves
+// one that runs alone.
 func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, request] {
 	return handler.TypedFuncs[*v1alpha1.Release, request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Release], q queue) {

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// ticks is how many clock ticks of /proc a second has: the same on every Linux that Go runs on.
+const ticks = 100
+
+// cpuSeconds is the CPU time, user and system, of processes since they started.
+func cpuSeconds(pids []int) (float64, error) {
+	var sum float64
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("read the CPU time: %w", err)
+		}
+		seconds, err := parseStat(stat)
+		if err != nil {
+			return 0, err
+		}
+		sum += seconds
+	}
+	return sum, nil
+}
+
+// parseStat reads the CPU time from the content of /proc/<pid>/stat.
+func parseStat(stat []byte) (float64, error) {
+	const utime, stime = 11, 12 // counted after the name, which may hold blanks and parentheses
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= stime {
+		return 0, errors.New("read the CPU time: too few fields")
+	}
+	var sum float64
+	for _, field := range fields[utime : stime+1] {
+		n, err := strconv.ParseUint(string(field), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the CPU time: %w", err)
+		}
+		sum += float64(n) / ticks
+	}
+	return sum, nil
+}
+
+// resetPeak makes the present memory of processes their peak.
+func resetPeak(pids []int) error {
+	for _, pid := range pids {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+			return fmt.Errorf("reset the peak of memory: %w", err)
+		}
+	}
+	return nil
+}
+
+// peakMiB is the peak of the resident memory of processes since it was reset, in MiB; the peaks of several are added.
+func peakMiB(pids []int) (float64, error) {
+	var sum float64
+	for _, pid := range pids {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return 0, fmt.Errorf("read the peak of memory: %w", err)
+		}
+		mib, err := parsePeak(string(status))
+		if err != nil {
+			return 0, err
+		}
+		sum += mib
+	}
+	return sum, nil
+}
+
+// parsePeak reads VmHWM from the content of /proc/<pid>/status, in MiB.
+func parsePeak(status string) (float64, error) {
+	for line := range strings.Lines(status) {
+		value, ok := strings.CutPrefix(line, "VmHWM:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the peak of memory: %w", err)
+		}
+		return float64(kib) / 1024, nil
+	}
+	return 0, errors.New("read the peak of memory: the process has ended")
+}
