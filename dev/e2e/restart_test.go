@@ -16,17 +16,17 @@ func TestAReleaseWhoseWorkflowSomebodyEndedIsReconciledAgainAfterTheNextResync(t
 	s.release("app", "prod", "source", func(r *v1alpha1.Release) { r.Spec.SyncPolicy.Interval.Duration = time.Hour })
 	s.awaitDelivered("app")
 	id := s.releaseWorkflow("app")
-	before, err := temporal.DescribeWorkflowExecution(s.ctx, id, "")
+	before, err := temporal.DescribeWorkflow(s.ctx, id, "")
 	s.must(err)
 	s.must(temporal.TerminateWorkflow(s.ctx, id, "", "by a person"))
 	s.eventually("another run has looked at the Release", func(ctx context.Context) error {
-		now, err := temporal.DescribeWorkflowExecution(ctx, id, "")
+		now, err := temporal.DescribeWorkflow(ctx, id, "")
 		if err != nil {
 			return err
 		}
-		run := now.GetWorkflowExecutionInfo().GetExecution().GetRunId()
-		if run == before.GetWorkflowExecutionInfo().GetExecution().GetRunId() || now.GetWorkflowExecutionInfo().GetHistoryLength() < 12 {
-			return fmt.Errorf("run %s has %d events", run, now.GetWorkflowExecutionInfo().GetHistoryLength())
+		run, events := now.WorkflowExecution.RunID, now.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
+		if run == before.WorkflowExecution.RunID || events < 12 {
+			return fmt.Errorf("run %s has %d events", run, events)
 		}
 		return nil
 	})

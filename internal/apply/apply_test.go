@@ -122,7 +122,7 @@ func TestAnObjectThatIsRenderedTwiceStopsEverythingBeforeAnyWrite(t *testing.T) 
 	w := newWorld(t)
 	implicit := object("v1", "ConfigMap", "", "cfg")
 	_, err := Apply(w.ctx, w.target, w.ledger, w.request(w.configMap("cfg", nil), implicit))
-	if !failure.IsTerminal(err) || !strings.Contains(err.Error(), w.ns+"/cfg") {
+	if f, ok := failure.As(err); !ok || !f.Terminal || !strings.Contains(err.Error(), w.ns+"/cfg") {
 		t.Errorf("got %v", err)
 	}
 	if n := writes(w.hubLog.take()) + writes(w.targetLog.take()); n != 0 {
