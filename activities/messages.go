@@ -15,9 +15,9 @@ import (
 // shownErrors is how many objects a message names.
 const shownErrors = 3
 
-// objectErrors counts the objects that failed and names the first few.
-func objectErrors(failed []apply.ObjectError, applied int) string {
-	return fmt.Sprintf("%d of %d objects failed: %s", len(failed), applied+len(failed), first(failed))
+// objectErrors counts the objects of a render that failed and names the first few.
+func objectErrors(failed []apply.ObjectError, rendered int) string {
+	return fmt.Sprintf("%d of %d objects failed: %s", len(failed), max(rendered, len(failed)), first(failed))
 }
 
 func first(failed []apply.ObjectError) string {
@@ -39,11 +39,18 @@ func first(failed []apply.ObjectError) string {
 func unfinished(r apply.Removal) string {
 	switch {
 	case len(r.Failed) > 0:
-		return fmt.Sprintf("%d objects cannot be deleted: %s", len(r.Failed), first(r.Failed))
+		return fmt.Sprintf("the cluster does not let convoy delete %s: %s", counted(len(r.Failed)), first(r.Failed))
 	case len(r.Survivors) > 0:
-		return fmt.Sprintf("%d objects hold something that is not convoy's: %s", len(r.Survivors), first(r.Survivors))
+		return fmt.Sprintf("something that is not convoy's keeps %s: %s", counted(len(r.Survivors)), first(r.Survivors))
 	}
-	return fmt.Sprintf("%d objects are not gone yet: %s", len(r.Waiting), first(r.Waiting))
+	return fmt.Sprintf("waiting for %s to go: %s", counted(len(r.Waiting)), first(r.Waiting))
+}
+
+func counted(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
 }
 
 // How long an attempt waits for deleted objects to go before it says so and is retried. The first one says so soon;

@@ -162,9 +162,9 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	switch {
 	case changes.Retry():
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying,
-			failure.Transient(v1alpha1.ReasonApplyRetrying, nil, "%s", objectErrors(changes.Failed, changes.Applied)))
+			failure.Transient(v1alpha1.ReasonApplyRetrying, nil, "%s", objectErrors(changes.Failed, len(objects))))
 	case len(changes.Failed) > 0:
-		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, changes.Failed[0].Reason, objectErrors(changes.Failed, changes.Applied))
+		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, changes.Failed[0].Reason, objectErrors(changes.Failed, len(objects)))
 	case out.Prune > 0:
 		return out, nil
 	case out.Pending > 0:

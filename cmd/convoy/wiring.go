@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/metrics"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -66,7 +68,7 @@ func options(c *config) fx.Option {
 		fx.Supply(c, c.Connect, c.Sources),
 		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, newDeps),
 		activities.Module, worker.Module,
-		fx.Invoke(addRoles, runManager),
+		fx.Invoke(guardMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
 			quiet := &fxevent.SlogLogger{Logger: l}
 			quiet.UseLogLevel(slog.LevelDebug)
@@ -96,6 +98,29 @@ func newScheme() (*runtime.Scheme, error) {
 		return nil, err
 	}
 	return s, v1alpha1.AddToScheme(s)
+}
+
+// hubMetrics keeps what a kubeconfig names as its server out of the labels of the client's metrics.
+type hubMetrics struct {
+	next metrics.ResultMetric
+	hub  string
+}
+
+// Increment counts a request to the hub or to a target.
+func (m *hubMetrics) Increment(ctx context.Context, code, method, host string) {
+	if host != m.hub {
+		host = "target"
+	}
+	m.next.Increment(ctx, code, method, host)
+}
+
+func guardMetrics(cfg *rest.Config) error {
+	hub, err := url.Parse(cfg.Host)
+	if err != nil {
+		return fmt.Errorf("address of the hub: %w", err)
+	}
+	metrics.RequestResult = &hubMetrics{next: metrics.RequestResult, hub: hub.Host}
+	return nil
 }
 
 // newTemporal returns a client that connects when it is first used, so that the process can start before Temporal.

@@ -75,7 +75,7 @@ func refusal(ref delivery.ObjectRef, err error, clean *scrubber) ObjectError {
 var (
 	webhookName = regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)
 	// untyped refusals are sent as internal errors, but say that the object does not fit its schema.
-	untyped = regexp.MustCompile(`failed to create typed (patch|live) object`)
+	untyped = regexp.MustCompile(`failed to create typed (patch|live) object|illegal base64 data`)
 )
 
 // passing finds the refusals that may pass, and says each in words that do not change between attempts.

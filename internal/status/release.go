@@ -151,6 +151,9 @@ func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recor
 	if overtaken(r) {
 		return
 	}
+	if condition == v1alpha1.ConditionApplied {
+		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, reason, fmt.Sprintf("not known: rollout %d failed", r.Status.Rollout.Number))
+	}
 	if condition == v1alpha1.ConditionHealthy {
 		set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
 	}

@@ -79,7 +79,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) {
 				status.RolloutFailed(r, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, "1 of 4", 4)
 			}},
-			base + "Applied=False/ApplyFailed Healthy=Unknown/Progressing Ready=False/ApplyFailed Stalled=True/ApplyFailed",
+			base + "Applied=False/ApplyFailed Healthy=Unknown/ApplyFailed Ready=False/ApplyFailed Stalled=True/ApplyFailed",
 		},
 		"objects that do not become healthy stall it, though they are applied": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) {
