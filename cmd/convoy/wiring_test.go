@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,5 +64,19 @@ func TestWithoutAHubTheErrorSaysWhatToGive(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if _, err := parsed(t).hub(); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
 		t.Errorf("error %v does not name --kubeconfig", err)
+	}
+}
+
+type hosts []string
+
+func (h *hosts) Increment(_ context.Context, _, _, host string) { *h = append(*h, host) }
+
+func TestTheClientsMetricsNameTheHubAndNoTarget(t *testing.T) {
+	var seen hosts
+	m := &hubMetrics{next: &seen, hub: "hub:6443"}
+	m.Increment(t.Context(), "200", "GET", "hub:6443")
+	m.Increment(t.Context(), "200", "GET", "named-by-a-tenant.example")
+	if want := []string{"hub:6443", "target"}; !slices.Equal(seen, want) {
+		t.Errorf("hosts %v, want %v", seen, want)
 	}
 }
