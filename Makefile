@@ -47,8 +47,8 @@ verify: generate ## checks that what is generated is committed and that the modu
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
 	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -timeout 15m ./...); done
 
-bench: tools bin/convoy ## measures the budgets with N Releases of M objects each
-	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -n $(N) -m $(M)
+bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; ARGS="-json FILE" keeps the figures
+	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -n $(N) -m $(M) $(ARGS)
 
 demo: tools bin/convoy ## shows the product at work and keeps running
 	go build -C dev -o $(BIN)/demo ./demo && KUBEBUILDER_ASSETS=$(BIN) exec bin/demo

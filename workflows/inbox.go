@@ -105,11 +105,20 @@ func (i *inbox) settled(ctx workflow.Context, f workflow.Future, started time.Ti
 	}
 	if left := patience - workflow.Now(ctx).Sub(started); left > 0 {
 		options := workflow.AwaitOptions{Timeout: left, TimerOptions: workflow.TimerOptions{Summary: "let the running step end"}}
-		if _, err := workflow.AwaitWithOptions(ctx, options, f.IsReady); err != nil {
+		if err := awaitFor(ctx, options, f.IsReady); err != nil {
 			return false, err
 		}
 	}
 	return f.IsReady(), nil
+}
+
+// awaitFor waits for a condition or a time. The SDK leaves the timer of an await running when the condition comes
+// first; it is cancelled here.
+func awaitFor(ctx workflow.Context, options workflow.AwaitOptions, condition func() bool) error {
+	waiting, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	_, err := workflow.AwaitWithOptions(waiting, options, condition)
+	return err
 }
 
 // grown reports whether the history is long enough to continue as new.

@@ -121,8 +121,7 @@ func (r *release) await(ctx workflow.Context) error {
 	if options.Timeout <= 0 || due() {
 		return nil
 	}
-	_, err := workflow.AwaitWithOptions(ctx, options, due)
-	return err
+	return awaitFor(ctx, options, due)
 }
 
 // adopt turns to a new life under the same name.

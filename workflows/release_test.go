@@ -334,3 +334,24 @@ func TestAStepThatFailsForGoodIsAnOutcomeAndDoesNotEndTheWorkflow(t *testing.T) 
 		t.Errorf("%d looks, want one more after the change", calls)
 	}
 }
+
+func TestAReleaseNeverHasMoreThanOneTimer(t *testing.T) {
+	h := &hub{upToDate: true}
+	running := 0
+	runRelease(t, h, func(env *testsuite.TestWorkflowEnvironment) {
+		env.SetOnTimerScheduledListener(func(string, time.Duration) {
+			if running++; running > 1 {
+				t.Errorf("%d timers are running", running)
+			}
+		})
+		env.SetOnTimerCanceledListener(func(string) { running-- })
+		env.SetOnTimerFiredListener(func(string) { running-- })
+		for i := range 10 {
+			at(env, time.Duration(i)*time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, edited) })
+		}
+		stop(env, 20*time.Minute)
+	})
+	if len(h.log) != 20 {
+		t.Errorf("%d steps, want two for each of ten kicks", len(h.log))
+	}
+}

@@ -1,0 +1,94 @@
+package watcher
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+func TestOnlyWhatPeopleChangeOfAReleaseCallsForAReconcile(t *testing.T) {
+	base := &v1alpha1.Release{ObjectMeta: metav1.ObjectMeta{
+		Generation: 1, ResourceVersion: "1", Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "n"},
+	}}
+	cases := map[string]struct {
+		change func(*v1alpha1.Release)
+		want   bool
+	}{
+		"nothing":              {func(*v1alpha1.Release) {}, false},
+		"the spec":             {func(r *v1alpha1.Release) { r.Generation = 2 }, true},
+		"a label":              {func(r *v1alpha1.Release) { r.Labels = map[string]string{"team": "b"} }, true},
+		"an annotation":        {func(r *v1alpha1.Release) { r.Annotations = nil }, true},
+		"a request":            {func(r *v1alpha1.Release) { r.Annotations[v1alpha1.AnnotationRequestedAt] = "now" }, true},
+		"the status":           {func(r *v1alpha1.Release) { r.Status.InputsDigest = "sha256:b" }, false},
+		"the finalizer":        {func(r *v1alpha1.Release) { r.Finalizers = []string{v1alpha1.ReleaseFinalizer} }, false},
+		"convoy's own mark":    {func(r *v1alpha1.Release) { r.Annotations[v1alpha1.AnnotationNewLife] = "uid" }, false},
+		"what kubectl applied": {func(r *v1alpha1.Release) { r.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}" }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := base.DeepCopy()
+			tc.change(now)
+			if got := changed(base, now); got != tc.want {
+				t.Errorf("changed = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// woken is the reason that an event puts into the queue, "" when it puts in none.
+func woken(t *testing.T, tell func(queue)) delivery.KickReason {
+	t.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[request]())
+	defer q.ShutDown()
+	tell(q)
+	end := time.AfterFunc(5*debounce, q.ShutDown) // an event that wakes nobody leaves the queue empty for good
+	defer end.Stop()
+	req, _ := q.Get()
+	return req.reason
+}
+
+func TestWhichEventWakesAClusterAndWhy(t *testing.T) {
+	w := &watcher{resync: time.Nanosecond}
+	on := w.onCluster()
+	known := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 1, ResourceVersion: "1"}}
+	known.Status.ObservedGeneration = 1
+	later := func(change func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
+		c := known.DeepCopy()
+		change(c)
+		return c
+	}
+	type update = event.TypedUpdateEvent[*v1alpha1.Cluster]
+	type create = event.TypedCreateEvent[*v1alpha1.Cluster]
+	cases := map[string]struct {
+		tell func(queue)
+		want delivery.KickReason
+	}{
+		"a new one": {func(q queue) { on.Create(t.Context(), create{Object: known}, q) }, delivery.KickChanged},
+		"one that was known when the process started": {func(q queue) {
+			on.Create(t.Context(), create{Object: known, IsInInitialList: true}, q)
+		}, delivery.KickResync},
+		"one that was changed while nobody watched": {func(q queue) {
+			on.Create(t.Context(), create{Object: later(func(c *v1alpha1.Cluster) { c.Generation = 2 }), IsInInitialList: true}, q)
+		}, delivery.KickChanged},
+		"the resync": {func(q queue) { on.Update(t.Context(), update{ObjectOld: known, ObjectNew: known}, q) }, delivery.KickResync},
+		"its spec": {func(q queue) {
+			on.Update(t.Context(), update{ObjectOld: known, ObjectNew: later(func(c *v1alpha1.Cluster) { c.Generation, c.ResourceVersion = 2, "2" })}, q)
+		}, delivery.KickChanged},
+		"its status": {func(q queue) {
+			on.Update(t.Context(), update{ObjectOld: known, ObjectNew: later(func(c *v1alpha1.Cluster) { c.ResourceVersion = "2" })}, q)
+		}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := woken(t, tc.tell); got != tc.want {
+				t.Errorf("reason %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
