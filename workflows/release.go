@@ -327,9 +327,9 @@ func (r *release) show(ctx workflow.Context) {
 	case r.rollout != nil:
 		state = "rollout " + strconv.FormatInt(r.rollout.number, 10) + " is under way"
 	}
-	last := r.outcome.Message
-	if r.outcome.Reason != "" {
-		last = r.outcome.Reason + ": " + last
+	last := r.outcome.Reason
+	if r.outcome.Message != "" {
+		last += ": " + r.outcome.Message
 	}
 	workflow.SetCurrentDetails(ctx, table(
 		"Release", r.key.String(), "Cluster", r.outcome.Cluster, "State", state,
