@@ -75,7 +75,7 @@ func TestACreatedNamespaceIsSparedOnlyAfterOthersHadTimeToLeaveIt(t *testing.T) 
 	}{
 		"at once it is waited for":             {release(true, 0), ""},
 		"after a while it is spared":           {release(true, 2*namespacePatience), "shop"},
-		"one that convoy did not create is no": {release(false, 2*namespacePatience), ""},
+		"one that convoy did not create stays": {release(false, 2*namespacePatience), ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,73 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/status"
+)
+
+func hubWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+func rollingOut(number int64, digest string) *v1alpha1.Release {
+	r := &v1alpha1.Release{}
+	r.Namespace, r.Name, r.UID, r.Generation = "default", "podinfo", "r-1", 1
+	r.Spec.ClusterRef.Name = "east"
+	r.Status.RenderRef = &v1alpha1.RenderRef{Name: "render", Digest: digest}
+	r.Status.Rollout = &v1alpha1.RolloutStatus{Number: number, Digest: digest, Phase: v1alpha1.RolloutRunning, Generation: 1}
+	return r
+}
+
+func TestAStepThatWasOvertakenDoesNotConcludeTheRolloutAfterIt(t *testing.T) {
+	hub := hubWith(t, interceptor.Funcs{}, rollingOut(6, "sha256:b"))
+	a := &Activities{Deps: Deps{Hub: hub, Status: status.NewWriter(hub, events.NewFakeRecorder(8))}}
+	s := &step{
+		in:      delivery.RolloutInput{Number: 5, Digest: "sha256:a", Cluster: "east"},
+		release: rollingOut(5, "sha256:a"), // as it was when the step began
+	}
+	s.release.ResourceVersion = "1" // and somebody has written it since
+	superseded, err := a.tell(t.Context(), s, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) })
+	if err != nil || !superseded {
+		t.Errorf("superseded = %v, %v", superseded, err)
+	}
+	var got v1alpha1.Release
+	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(s.release), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Status.Rollout.Number != 6 || got.Status.Rollout.Phase != v1alpha1.RolloutRunning {
+		t.Errorf("rollout %d is %s, want 6 still running", got.Status.Rollout.Number, got.Status.Rollout.Phase)
+	}
+}
+
+func TestAHubThatFailsIsNotTakenForAnUnreachableCluster(t *testing.T) {
+	hub := hubWith(t, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return context.DeadlineExceeded // which would be unreachability if a target said so
+		},
+	})
+	a := &Activities{Deps: Deps{Hub: hub}}
+	_, _, err := a.targetNamed(t.Context(), rollingOut(1, "sha256:a"), "east")
+	if !errors.Is(err, apply.ErrHub) {
+		t.Fatalf("error %v does not say that it is the hub's", err)
+	}
+	if got := a.unreachable(t.Context(), rollingOut(1, "sha256:a"), nil, "east", err); !errors.Is(got, apply.ErrHub) {
+		t.Errorf("the deletion goes on with %v", got)
+	}
+}
