@@ -44,7 +44,7 @@ func (d *demo) startConvoy(ctx context.Context) error {
 	defer func() { _ = log.Close() }()                   // the child has its own descriptor
 	c.cmd = exec.Command(filepath.Join(d.bin, "convoy"), //nolint:gosec,noctx // it outlives the step
 		"run", "--kubeconfig="+d.hubKubeconfig, "--temporal-address="+d.env.Temporal.Address,
-		"--health-address="+c.health, "--metrics-address="+c.metrics, "--stop-timeout=5s", "--log-format=text")
+		"--health-address="+c.health, "--metrics-address="+c.metrics, "--allow-loopback", "--stop-timeout=5s", "--log-format=text")
 	c.cmd.Dir = d.env.Dir()
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.env.Dir(), "TMPDIR=" + os.TempDir()} // nobody's own settings
 	c.cmd.Stdout, c.cmd.Stderr = log, log

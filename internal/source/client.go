@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"kumodo.io/convoy/internal/dial"
 )
 
 // The most that is read of an answer that is no pack.
@@ -30,8 +31,9 @@ type gitClient struct {
 	limits Limits
 }
 
-func newGitClient(l Limits) *gitClient {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+// newGitClient makes a client whose connections are all the dialer's, also those to where a redirect leads. go-git follows
+// one for the look at the references only, never from https to http, and takes off credentials when the host is another.
+func newGitClient(dialer *dial.Dialer, l Limits) *gitClient {
 	base := &http.Transport{
 		Proxy:                 nil, // never the environment's: what is fetched does not depend on where convoy runs
 		DialContext:           dialer.DialContext,

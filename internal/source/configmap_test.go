@@ -38,7 +38,7 @@ func TestEveryKeyOfAConfigMapIsAFile(t *testing.T) {
 		cm.Data = data
 		cm.BinaryData = map[string][]byte{"bin": {0xff}}
 		return nil
-	}}, Limits{})
+	}}, anywhere, Limits{})
 	first, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestEveryKeyOfAConfigMapIsAFile(t *testing.T) {
 	if err != nil || changed.Revision == first.Revision {
 		t.Errorf("another content: %v, %v", changed, err)
 	}
-	other := New(sources.hub, Limits{})
+	other := New(sources.hub, anywhere, Limits{})
 	_, err = other.Open(t.Context(), "team", fromConfigMap, first.Revision)
 	wantFailure(t, err, "", false, v1alpha1.ReasonSourceNotFound, "ConfigMap app moved on while it was being delivered")
 	if b, err := other.Open(t.Context(), "team", fromConfigMap, changed.Revision); err != nil || b.Digest != changed.Digest {
@@ -80,7 +80,7 @@ func TestAConfigMapThatCannotBeReadIsTransient(t *testing.T) {
 		"broken":    {errors.New("dial tcp 127.0.0.1:1: S3NT1NEL"), v1alpha1.ReasonSourceFailed, "ConfigMap app could not be read from the hub"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sources := New(hub{get: func(context.Context, client.ObjectKey, *corev1.ConfigMap) error { return tc.err }}, Limits{})
+			sources := New(hub{get: func(context.Context, client.ObjectKey, *corev1.ConfigMap) error { return tc.err }}, anywhere, Limits{})
 			_, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 			wantFailure(t, err, "", false, tc.reason, tc.message)
 		})
@@ -91,7 +91,7 @@ func TestAHubThatHangsEndsAtTheTimeout(t *testing.T) {
 	sources := New(hub{get: func(ctx context.Context, _ client.ObjectKey, _ *corev1.ConfigMap) error {
 		<-ctx.Done()
 		return ctx.Err()
-	}}, Limits{FetchTimeout: 50 * time.Millisecond})
+	}}, anywhere, Limits{FetchTimeout: 50 * time.Millisecond})
 	_, err := sources.Fetch(t.Context(), "team", fromConfigMap)
 	wantFailure(t, err, "", false, v1alpha1.ReasonSourceFailed, "ConfigMap app could not be read from the hub")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,5 +3,6 @@
 // anything, runs no program, and keeps nothing on disk. The activities call it before a render.
 //
 // Git is spoken over http and https without credentials, proxies or submodules; one commit is fetched, without its
-// history. A ConfigMap is read from the hub.
+// history. A redirect is followed for the look at the references alone, and through
+// the same dialer. A ConfigMap is read from the hub.
 package source

@@ -13,6 +13,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -92,12 +93,15 @@ func (s *Sources) explain(ctx context.Context, repo repository, err error) error
 // classOf names what went wrong between here and the server, without a word of the server's own.
 func (s *Sources) classOf(err error) string {
 	var (
+		refused *dial.RefusedError
 		dns     *net.DNSError
 		network net.Error
 		cert    *tls.CertificateVerificationError
 		status  *githttp.Err
 	)
 	switch {
+	case errors.As(err, &refused):
+		return "cannot be fetched: " + refused.Error()
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
 		return "does not exist, or asks for credentials, which are not supported"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():

@@ -15,7 +15,7 @@ import (
 func TestFetchTakesTheFilesBelowThePath(t *testing.T) {
 	s := newGitServer(t)
 	commit := s.push(map[string]string{"apps/a.yaml": "a", "apps/sub/b.yaml": "b", "other.yaml": "o", "apps/empty.yaml": ""})
-	b, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source("./apps/"))
+	b, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source("./apps/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestFetchTakesTheFilesBelowThePath(t *testing.T) {
 	if b.Path != "apps" {
 		t.Errorf("path %q", b.Path)
 	}
-	whole, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source(""))
+	whole, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source(""))
 	if err != nil || len(whole.Files) != 4 {
 		t.Errorf("the whole repository: %v, %v", whole, err)
 	}
@@ -37,7 +37,7 @@ func TestFetchTakesTheFilesBelowThePath(t *testing.T) {
 func TestFetchOfACachedRevisionCostsOneLookAtTheReferences(t *testing.T) {
 	s := newGitServer(t)
 	s.push(map[string]string{"a/x.yaml": "1", "b/x.yaml": "2"})
-	sources := New(nil, Limits{})
+	sources := New(nil, anywhere, Limits{})
 	for _, path := range []string{"a", "a", "b"} {
 		if _, err := sources.Fetch(t.Context(), "team", s.source(path)); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestFetchOfACachedRevisionCostsOneLookAtTheReferences(t *testing.T) {
 
 func TestFetchFollowsTheBranch(t *testing.T) {
 	s := newGitServer(t)
-	sources := New(nil, Limits{})
+	sources := New(nil, anywhere, Limits{})
 	fetch := func(branch string) (*Bundle, error) {
 		return sources.Fetch(t.Context(), "team", gitSource(s.url, branch, ""))
 	}
@@ -81,7 +81,7 @@ func TestFetchFollowsTheBranch(t *testing.T) {
 
 func TestFetchNamesWhatDoesNotExist(t *testing.T) {
 	s := newGitServer(t)
-	_, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source(""))
+	_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source(""))
 	wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceNotFound, "repository URL has no branch main; what was delivered stays")
 
 	s.push(map[string]string{"apps/a.yaml": "a"})
@@ -89,11 +89,11 @@ func TestFetchNamesWhatDoesNotExist(t *testing.T) {
 		"app":         "repository URL, branch main: the path app does not exist",
 		"apps/a.yaml": "repository URL, branch main: the path apps/a.yaml is a file, not a folder",
 	} {
-		_, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source(path))
+		_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source(path))
 		wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceNotFound, message)
 	}
 	missing := s.url + "-missing"
-	_, err = New(nil, Limits{}).Fetch(t.Context(), "team", gitSource(missing, "main", ""))
+	_, err = New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", gitSource(missing, "main", ""))
 	wantFailure(t, err, missing, false, v1alpha1.ReasonSourceNotFound, "repository URL does not exist")
 }
 
@@ -113,7 +113,7 @@ func TestFetchRefusesWhatCanNeverWork(t *testing.T) {
 		"absolute path":  {gitSource("http://127.0.0.1/x", "main", "/etc"), path},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(nil, Limits{}).Fetch(t.Context(), "team", tc.source)
+			_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", tc.source)
 			wantFailure(t, err, "", true, v1alpha1.ReasonSourceFailed, tc.message)
 		})
 	}
@@ -131,7 +131,7 @@ func TestFetchFollowsLinksThatStayInTheRepository(t *testing.T) {
 		"twice.yaml": "base", "through.yaml": "m", "inside.yaml": "local",
 	}
 	for _, path := range []string{"apps", "current"} {
-		b, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source(path))
+		b, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source(path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestFetchRefusesEntriesThatCannotBeTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newGitServer(t)
 			s.push(map[string]string{"apps/ok.yaml": "ok", "apps/link": tc.target})
-			_, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source("apps"))
+			_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source("apps"))
 			if tc.message == "" { // the folder above holds the one that is being read
 				wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceFailed, `repository URL, branch main: "link/apps" is a symbolic link that leads back to itself`)
 				return
@@ -171,7 +171,7 @@ func TestFetchRefusesSubmodules(t *testing.T) {
 	s.git("update-index", "--add", "--cacheinfo", "160000,"+commit+",apps/vendor")
 	s.git("commit", "-q", "-m", "submodule")
 	s.git("push", "-q", "origin", "HEAD")
-	_, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source(""))
+	_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source(""))
 	wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceFailed,
 		`repository URL, branch main: "apps/vendor" is a submodule, which is not supported; copy its files into the repository`)
 }
@@ -190,7 +190,7 @@ func TestFetchOfAnOverlayTakesTheFoldersThatItBuildsOn(t *testing.T) {
 		"components/other/kustomization.yaml": "kind: Component",
 		"overlays/dev/kustomization.yaml":     "resources: [../../base]",
 	})
-	b, err := New(nil, Limits{}).Fetch(t.Context(), "team", s.source("overlays/prod"))
+	b, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source("overlays/prod"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestFetchOfAnOverlayTakesTheFoldersThatItBuildsOn(t *testing.T) {
 func TestOpenReturnsExactlyTheRevision(t *testing.T) {
 	s := newGitServer(t)
 	s.push(map[string]string{"f": "one"})
-	sources := New(nil, Limits{})
+	sources := New(nil, anywhere, Limits{})
 	first, err := sources.Fetch(t.Context(), "team", s.source(""))
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestOpenReturnsExactlyTheRevision(t *testing.T) {
 	open := func(s2 *Sources) (*Bundle, error) {
 		return s2.Open(t.Context(), "team", s.source(""), first.Revision)
 	}
-	if b, err := open(New(nil, Limits{})); err != nil || b.Digest != first.Digest || b.Revision != first.Revision {
+	if b, err := open(New(nil, anywhere, Limits{})); err != nil || b.Digest != first.Digest || b.Revision != first.Revision {
 		t.Errorf("another worker, same tip: %v, %v", b, err)
 	}
 	s.push(map[string]string{"f": "two"})
@@ -223,11 +223,11 @@ func TestOpenReturnsExactlyTheRevision(t *testing.T) {
 	if b, err := open(sources); err != nil || b != first || s.lists.Load() != lists {
 		t.Errorf("from the cache: %v, %v", b, err)
 	}
-	if b, err := open(New(nil, Limits{})); err != nil || b.Digest != first.Digest {
+	if b, err := open(New(nil, anywhere, Limits{})); err != nil || b.Digest != first.Digest {
 		t.Errorf("another worker, older commit: %v, %v", b, err)
 	}
 	s.rewrite(map[string]string{"f": "rewritten"})
-	_, err = open(New(nil, Limits{}))
+	_, err = open(New(nil, anywhere, Limits{}))
 	wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceNotFound, "repository URL moved on: the commit is no longer served")
 	_, err = sources.Open(t.Context(), "team", s.source(""), "main")
 	wantFailure(t, err, s.url, true, v1alpha1.ReasonSourceFailed, `"main" is no revision of a git source`)
@@ -236,7 +236,7 @@ func TestOpenReturnsExactlyTheRevision(t *testing.T) {
 func TestEqualFetchesAtTheSameTimeAreOne(t *testing.T) {
 	s := newGitServer(t)
 	s.push(map[string]string{"f": "one"})
-	sources := New(nil, Limits{})
+	sources := New(nil, anywhere, Limits{})
 	errs := make(chan error)
 	for range 20 {
 		go func() {

@@ -13,8 +13,12 @@ import (
 	"time"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
+
+// anywhere is a dialer that permits the servers of these tests.
+var anywhere = dial.New(dial.Policy{AllowLoopback: true})
 
 // gitServer serves one bare repository, app, with git's own server, and counts requests.
 type gitServer struct {

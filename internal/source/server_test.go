@@ -40,7 +40,7 @@ func hangingServer(t *testing.T) (url string, accepted chan net.Conn) {
 func TestAServerThatNeverAnswersEndsAtTheTimeout(t *testing.T) {
 	url, _ := hangingServer(t)
 	started := time.Now()
-	_, err := New(nil, Limits{FetchTimeout: 200 * time.Millisecond}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
+	_, err := New(nil, anywhere, Limits{FetchTimeout: 200 * time.Millisecond}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
 	wantFailure(t, err, url, false, v1alpha1.ReasonSourceFailed, "repository URL did not answer within 200ms (--source-fetch-timeout)")
 	if took := time.Since(started); took > 10*time.Second {
 		t.Errorf("took %s", took)
@@ -63,7 +63,7 @@ func TestAServerThatStopsInTheMiddleEndsAtTheTimeout(t *testing.T) {
 	}))
 	defer proxy.CloseClientConnections()
 	url := proxy.URL + "/app.git"
-	_, err := New(nil, Limits{FetchTimeout: time.Second}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
+	_, err := New(nil, anywhere, Limits{FetchTimeout: time.Second}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
 	wantFailure(t, err, url, false, v1alpha1.ReasonSourceFailed, "repository URL did not answer within 1s (--source-fetch-timeout)")
 }
 
@@ -87,7 +87,7 @@ func TestACancelledFetchEndsAtOnce(t *testing.T) {
 		cancel()
 	}()
 	started := time.Now()
-	_, err := New(nil, Limits{}).Fetch(ctx, "team", gitSource(url, "main", ""))
+	_, err := New(nil, anywhere, Limits{}).Fetch(ctx, "team", gitSource(url, "main", ""))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -100,7 +100,7 @@ func TestTheDeadlineOfTheCallerIsNotBlamedOnTheServer(t *testing.T) {
 	url, _ := hangingServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := New(nil, Limits{}).Fetch(ctx, "team", gitSource(url, "main", ""))
+	_, err := New(nil, anywhere, Limits{}).Fetch(ctx, "team", gitSource(url, "main", ""))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
@@ -134,7 +134,7 @@ func TestFetchClassifiesServersThatAreNoGitServers(t *testing.T) {
 			server := httptest.NewServer(tc.handler)
 			defer server.Close()
 			url := server.URL + "/app"
-			_, err := New(nil, Limits{}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
+			_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
 			wantFailure(t, err, url, false, tc.reason, "repository URL "+tc.message)
 		})
 	}
@@ -158,7 +158,7 @@ func TestFetchClassifiesHostsThatCannotBeReached(t *testing.T) {
 		"http://127.0.0.1:999999/app":  "repository URL cannot be reached",
 		"http://[::1%25none]:1/app/x/": "repository URL cannot be reached",
 	} {
-		_, err := New(nil, Limits{}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
+		_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", gitSource(url, "main", ""))
 		wantFailure(t, err, strings.TrimSuffix(url, "/"), false, v1alpha1.ReasonSourceFailed, message)
 	}
 }
@@ -177,14 +177,14 @@ func TestLimitsAreNamedInTheError(t *testing.T) {
 		"repository": {Limits{MaxRepositoryBytes: 1 << 20}, "a", "repository URL holds more than 1048576 bytes in one commit; raise --source-max-repository-bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(nil, tc.limits).Fetch(t.Context(), "team", s.source(tc.path))
+			_, err := New(nil, anywhere, tc.limits).Fetch(t.Context(), "team", s.source(tc.path))
 			wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceFailed, tc.message)
 		})
 	}
-	if _, err := New(nil, Limits{MaxBytes: 1000}).Fetch(t.Context(), "team", s.source("a/b/c")); err == nil {
+	if _, err := New(nil, anywhere, Limits{MaxBytes: 1000}).Fetch(t.Context(), "team", s.source("a/b/c")); err == nil {
 		t.Error("a bundle of 2000 bytes fits into 1000")
 	}
-	if _, err := New(nil, Limits{MaxBytes: 2000, MaxFiles: 3, MaxDepth: 2}).Fetch(t.Context(), "team", s.source("a")); err != nil {
+	if _, err := New(nil, anywhere, Limits{MaxBytes: 2000, MaxFiles: 3, MaxDepth: 2}).Fetch(t.Context(), "team", s.source("a")); err != nil {
 		t.Errorf("a bundle within its limits: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -70,14 +71,14 @@ type Sources struct {
 }
 
 // New makes Sources that read ConfigMaps through hub, which must not cache them: a revision is only as new as
-// what hub answers.
-func New(hub client.Reader, l Limits) *Sources {
+// what hub answers. Git servers are connected to through dialer.
+func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 	l = l.withDefaults()
 	return &Sources{
 		hub: hub, limits: l,
 		cache:   newCache(l.CacheBytes),
 		flights: newFlights(l.FetchTimeout),
-		git:     newGitClient(l),
+		git:     newGitClient(dialer, l),
 	}
 }
 
