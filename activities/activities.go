@@ -40,8 +40,17 @@ type Deps struct {
 	Renders  *render.Store
 	Ledger   *apply.Ledger
 	Status   *status.Writer
+	// Kicks wakes the workflows of Clusters.
+	Kicks Kicker
+	// Metrics count probes.
+	Metrics *Metrics
 	// ResyncPeriod bounds how often a Cluster's lastProbeTime moves.
 	ResyncPeriod time.Duration
+}
+
+// Kicker is the part of a Temporal client that activities use.
+type Kicker interface {
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 }
 
 // New returns the activities.
@@ -120,11 +129,7 @@ func (a *Activities) clusterNamed(ctx context.Context, namespace, name string) (
 	return &c, nil
 }
 
-// target connects to a Cluster.
-func (a *Activities) target(ctx context.Context, c *v1alpha1.Cluster) (apply.Target, error) {
-	conn, err := a.Clusters.Client(ctx, c)
-	if err != nil {
-		return apply.Target{}, err
-	}
-	return apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}, nil
+// targetOf is how the domain packages see a target.
+func targetOf(conn *connect.Client) apply.Target {
+	return apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}
 }

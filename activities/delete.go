@@ -65,12 +65,13 @@ func (a *Activities) rebuild(ctx context.Context, r *v1alpha1.Release) ([]*apply
 	}
 	rec, err := a.rebuilt(ctx, r, c, target)
 	if err != nil {
+		a.suspect(ctx, c, err)
 		return nil, a.unreachable(ctx, r, nil, name, err)
 	}
 	return []*apply.Record{rec}, nil
 }
 
-// targetNamed connects to a Cluster by name. Errors that say nothing about the Cluster wrap apply.ErrHub.
+// targetNamed connects to a Cluster by name, with the kept credentials when there are no others. Errors that say nothing about the Cluster wrap apply.ErrHub.
 func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name string) (*v1alpha1.Cluster, apply.Target, error) {
 	c, err := a.clusterNamed(ctx, r.Namespace, name)
 	if err != nil {
@@ -79,11 +80,14 @@ func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name 
 	if c == nil {
 		return nil, apply.Target{}, failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster does not exist")
 	}
-	t, err := a.target(ctx, c)
+	conn, err := a.Clusters.ClientForCleanup(ctx, c)
 	if _, verdict := failure.As(err); err != nil && !verdict {
 		err = fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
-	return c, t, err
+	if err != nil {
+		return c, apply.Target{}, err
+	}
+	return c, targetOf(conn), work(ctx, conn)
 }
 
 // clear removes what one record lists. A nil error means that nothing is left to do for it.
@@ -96,7 +100,10 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 		return err
 	}
 	c, target, err := a.targetNamed(ctx, r, rec.ClusterName())
-	if err == nil && !sameTarget(c, rec) {
+	switch {
+	case c != nil && string(c.UID) == rec.ClusterUID() && !sameTarget(c, rec):
+		return a.abandon(ctx, r, rec, rec.ClusterName(), "another cluster was accepted in the place of the one that has the objects")
+	case err == nil && !sameTarget(c, rec):
 		err = failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "a Cluster of this name was registered anew, and is not known to be the same")
 	}
 	if err != nil {
@@ -109,6 +116,7 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 		})
 	})
 	if err != nil {
+		a.suspect(ctx, c, err)
 		return a.unreachable(ctx, r, rec, rec.ClusterName(), err)
 	}
 	if removal.Done() {
@@ -117,9 +125,9 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 	return a.waiting(ctx, r, v1alpha1.ReasonPruning, fmt.Sprintf("Cluster %q: %s", rec.ClusterName(), unfinished(removal)))
 }
 
-// sameTarget reports whether a Cluster is what a record is about, also when it was registered anew since.
+// sameTarget reports whether a Cluster leads to the cluster that a record is about.
 func sameTarget(c *v1alpha1.Cluster, rec *apply.Record) bool {
-	return string(c.UID) == rec.ClusterUID() || rec.ClusterID() != "" && rec.ClusterID() == c.Status.ClusterID
+	return delivery.SameCluster(c, rec.ClusterUID(), rec.ClusterID())
 }
 
 // namespacePatience is how long a deletion waits for others to leave the namespace that convoy created for the
@@ -146,7 +154,7 @@ func (a *Activities) waiting(ctx context.Context, r *v1alpha1.Release, reason, m
 // unreachable decides what becomes of objects on a Cluster that convoy cannot work with: wait, or give up after
 // the timeout of the policy. Errors that are no unreachability are waited for in any case.
 func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *apply.Record, cluster string, err error) error {
-	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
+	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) || errors.Is(err, connect.ErrBusy) {
 		return err
 	}
 	f, known := failure.As(err)
@@ -174,7 +182,7 @@ func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *
 func (a *Activities) abandon(ctx context.Context, r *v1alpha1.Release, rec *apply.Record, cluster, why string) error {
 	objects, id := "unknown: the inventory was lost\n", "unknown"
 	if rec != nil {
-		objects, id = listed(rec.Entries()), rec.ClusterUID()
+		objects, id = listed(rec.Entries()), rec.Key()
 	}
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{

@@ -23,6 +23,8 @@ const maxMessage = 2048
 const (
 	// ReasonInternal is a failure without a class of its own.
 	ReasonInternal = "Internal"
+	// ReasonBusy is a step that waits until its target has room for it.
+	ReasonBusy = "Busy"
 	// ReasonPanic is a panic of an activity.
 	ReasonPanic = "Panic"
 )

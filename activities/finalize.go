@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/status"
 )
@@ -20,6 +21,9 @@ import (
 // is left to wait for. While Releases are left it fails, naming them, and is retried.
 func (a *Activities) FinalizeCluster(ctx context.Context, in ObjectInput) (ObjectResult, error) {
 	c, life, err := a.cluster(ctx, in.Key)
+	if err == nil && life == Gone {
+		err = a.forgetCluster(ctx, in.Key) // somebody took the finalizer off
+	}
 	if err != nil || life != Deleting {
 		return ObjectResult{Life: life}, err
 	}
@@ -35,8 +39,17 @@ func (a *Activities) FinalizeCluster(ctx context.Context, in ObjectInput) (Objec
 		f.RetryAfter = time.Second
 		return ObjectResult{}, f
 	}
-	a.Clusters.Evict(types.UID(in.Key.UID))
+	if err := a.forgetCluster(ctx, in.Key); err != nil {
+		return ObjectResult{}, err
+	}
 	return ObjectResult{Life: Gone}, a.removeFinalizer(ctx, c, v1alpha1.ClusterFinalizer)
+}
+
+// forgetCluster drops everything that convoy has of a Cluster besides the object.
+func (a *Activities) forgetCluster(ctx context.Context, k delivery.Key) error {
+	a.Clusters.Evict(types.UID(k.UID))
+	a.Metrics.forget(k)
+	return a.dropCredentials(ctx, k)
 }
 
 // releasesToAwait names the Releases that a deletion of c waits for, after deleting those that it is to delete.

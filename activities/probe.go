@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/connect"
@@ -19,48 +18,62 @@ import (
 func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResult, error) {
 	defer startHeartbeat(ctx).stopped()
 	c, life, err := a.cluster(ctx, in.Key)
-	if err != nil {
-		return ProbeResult{}, err
+	if err == nil && life == Gone {
+		err = a.forgetCluster(ctx, in.Key)
 	}
-	if life == Gone {
-		a.Clusters.Evict(types.UID(in.Key.UID))
+	if err != nil || life != Alive {
+		return ProbeResult{Life: life}, err
 	}
-	if life != Alive {
-		return ProbeResult{Life: life}, nil
-	}
-	found, err := a.probe(ctx, c)
+	began := time.Now()
+	conn, found, err := a.probe(ctx, c)
 	if ctx.Err() != nil {
 		return ProbeResult{}, ctx.Err() // a cancelled probe has no verdict: a newer one is about to begin
 	}
-	clock := status.Clock{Now: time.Now(), Resync: a.ResyncPeriod}
-	if err == nil {
-		err = a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) {
-			status.Reachable(c, status.Probed{KubernetesVersion: found.KubernetesVersion, APIGroups: found.APIGroups, ClusterID: found.ClusterID}, clock)
-		})
-		return ProbeResult{
-			Life: Alive, Reachable: true, Reason: v1alpha1.ReasonReachable, KubernetesVersion: found.KubernetesVersion,
-			Message: "API server answers; version " + found.KubernetesVersion,
-		}, err
-	}
-	f, ok := failure.As(err)
-	if !ok {
+	failed, verdict := failure.As(err)
+	switch {
+	case err == nil:
+		a.Metrics.probed(in.Key, v1alpha1.ReasonReachable, time.Since(began), 0)
+		return a.reachable(ctx, c, conn, found)
+	case !verdict:
 		return ProbeResult{}, err // the hub failed, which says nothing about the Cluster
 	}
-	if err := a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.NotReachable(c, f, clock) }); err != nil {
+	failures := in.Failures + int(activity.GetInfo(ctx).Attempt)
+	a.Metrics.probed(in.Key, failed.Reason, time.Since(began), failures)
+	err = a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.NotReachable(c, failed, a.clock()) })
+	if err != nil {
 		return ProbeResult{}, err
 	}
-	if f.Terminal || in.Forced {
-		return ProbeResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message), Retry: !f.Terminal}, nil
+	if failed.Terminal || in.Forced {
+		return ProbeResult{Life: Alive, Reason: failed.Reason, Message: cut(failed.Message), Retry: !failed.Terminal}, nil
 	}
-	again := *f
-	again.RetryAfter = max(f.RetryAfter, delivery.ProbeBackoff.Delay(in.Failures+int(activity.GetInfo(ctx).Attempt)))
+	again := *failed
+	again.RetryAfter = max(failed.RetryAfter, delivery.ProbeBackoff.Delay(failures))
 	return ProbeResult{}, &again
 }
 
-func (a *Activities) probe(ctx context.Context, c *v1alpha1.Cluster) (connect.ProbeResult, error) {
+func (a *Activities) probe(ctx context.Context, c *v1alpha1.Cluster) (*connect.Client, connect.ProbeResult, error) {
 	conn, err := a.Clusters.Client(ctx, c)
 	if err != nil {
-		return connect.ProbeResult{}, err
+		return nil, connect.ProbeResult{}, err
 	}
-	return conn.Probe(ctx)
+	found, err := conn.Probe(ctx)
+	return conn, found, err
+}
+
+// reachable writes the verdict of a good probe, and keeps what it connected with.
+func (a *Activities) reachable(ctx context.Context, c *v1alpha1.Cluster, conn *connect.Client, found connect.ProbeResult) (ProbeResult, error) {
+	err := a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) {
+		status.Reachable(c, status.Probed{KubernetesVersion: found.KubernetesVersion, APIGroups: found.APIGroups, ClusterID: found.ClusterID}, a.clock())
+	})
+	if err != nil {
+		return ProbeResult{}, err
+	}
+	return ProbeResult{
+		Life: Alive, Reachable: true, Reason: v1alpha1.ReasonReachable, KubernetesVersion: found.KubernetesVersion,
+		Message: "API server answers; version " + found.KubernetesVersion,
+	}, a.keepCredentials(ctx, c, conn)
+}
+
+func (a *Activities) clock() status.Clock {
+	return status.Clock{Now: time.Now(), Resync: a.ResyncPeriod}
 }

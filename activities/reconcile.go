@@ -61,7 +61,7 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 		return CheckResult{}, failure.Transient(v1alpha1.ReasonClusterNotReady, nil, "%s", message)
 	}
 	out := CheckResult{Life: Alive, Waited: activity.GetInfo(ctx).Attempt > 1}
-	if out.Waited || !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, in.Revision), string(c.UID)) {
+	if out.Waited || !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, in.Revision), delivery.ClusterIdentity(c)) {
 		return out, nil
 	}
 	out.UpToDate = true

@@ -87,13 +87,13 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 	result := RenderResult{Life: Alive, Digest: in.Ref.Digest, Objects: in.Objects}
 	replaces := r.Status.RenderRef != nil && r.Status.RenderRef.Digest != in.Ref.Digest
 	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
-		result.Rollout = delivery.NextRollout(&r.Status, in.Ref.Digest, string(c.UID))
+		result.Rollout = delivery.NextRollout(&r.Status, in.Ref.Digest, delivery.ClusterIdentity(c))
 		if result.Rollout == 0 {
 			status.Rendered(r, in)
 			return
 		}
 		status.RolloutStarted(r, in, v1alpha1.RolloutStatus{
-			Number: result.Rollout, Phase: v1alpha1.RolloutRunning, Digest: in.Ref.Digest, Cluster: string(c.UID), Generation: r.Generation,
+			Number: result.Rollout, Phase: v1alpha1.RolloutRunning, Digest: in.Ref.Digest, Cluster: delivery.ClusterIdentity(c), Generation: r.Generation,
 			WorkflowID: delivery.RolloutWorkflowID(r.Namespace, r.Name, result.Rollout),
 			StartTime:  metav1.NewTime(time.Now()), Objects: int32(min(in.Objects, 1<<30)), //nolint:gosec // capped on this line
 		})

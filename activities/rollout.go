@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,7 @@ type step struct {
 	release *v1alpha1.Release
 	cluster *v1alpha1.Cluster
 	owner   delivery.Owner
+	conn    *connect.Client
 	target  apply.Target
 	record  *apply.Record
 }
@@ -40,19 +42,43 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 	if s.cluster, err = a.clusterOf(ctx, r); err != nil {
 		return nil, err
 	}
-	if s.cluster == nil || string(s.cluster.UID) != r.Status.Rollout.Cluster {
+	if s.cluster == nil || delivery.ClusterIdentity(s.cluster) != r.Status.Rollout.Cluster {
 		return nil, nil // another Cluster calls for another rollout
 	}
 	if s.owner, err = a.owner(ctx, in.Key); err != nil {
 		return nil, err
 	}
-	if s.target, err = a.target(ctx, s.cluster); err != nil {
+	if s.conn, err = a.Clusters.Client(ctx, s.cluster); err != nil {
 		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
+	s.target = targetOf(s.conn)
 	if s.record, err = a.record(ctx, s); err != nil {
 		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
 	return s, nil
+}
+
+// beginWork is begin for a step that loads the target. Of those only so many run at once.
+func (a *Activities) beginWork(ctx context.Context, in delivery.RolloutInput) (*step, error) {
+	s, err := a.begin(ctx, in)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	return s, work(ctx, s.conn)
+}
+
+// busyFor is how long a step steps aside that finds its target busy. It is no news, so nothing is written about it.
+const busyFor = 2 * time.Second
+
+// work takes one of the slots of a target until the activity ends.
+func work(ctx context.Context, conn *connect.Client) error {
+	err := conn.Work(ctx)
+	if errors.Is(err, connect.ErrBusy) {
+		busy := failure.Transient(ReasonBusy, err, "as many steps as are allowed work on this Cluster; this one follows")
+		busy.RetryAfter = busyFor
+		return busy
+	}
+	return err
 }
 
 // current reports whether the hub still asks for this rollout.
@@ -69,12 +95,7 @@ func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error)
 		return nil, err
 	}
 	for _, rec := range records {
-		if rec.ClusterUID() == string(s.cluster.UID) {
-			return rec, nil
-		}
-	}
-	for _, rec := range records { // the same target under a Cluster that was registered anew
-		if rec.ClusterID() != "" && rec.ClusterID() == s.cluster.Status.ClusterID {
+		if sameTarget(s.cluster, rec) {
 			return rec, nil
 		}
 	}
@@ -122,6 +143,7 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 	if !ok {
 		f = connect.Classify(err)
 	}
+	a.suspect(ctx, s.cluster, err)
 	again := failure.Transient(reason, err, "Cluster %q: %s", s.cluster.Name, f.Message)
 	again.RetryAfter = f.RetryAfter
 	recorded := 0
@@ -140,7 +162,7 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.begin(ctx, in)
+	s, err := a.beginWork(ctx, in)
 	if err != nil || s == nil {
 		return StepResult{Superseded: err == nil}, err
 	}
@@ -183,7 +205,7 @@ func (a *Activities) objects(ctx context.Context, s *step) ([]*unstructured.Unst
 func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.begin(ctx, in.Rollout)
+	s, err := a.beginWork(ctx, in.Rollout)
 	if err != nil || s == nil {
 		return StepResult{Superseded: err == nil}, err
 	}

@@ -16,8 +16,8 @@ import (
 
 // Names of the cache's indexes: which object a Cluster or Release reads.
 const (
-	indexSecret    = "spec.secretRef"
-	indexConfigMap = "spec.source.configMap"
+	indexConnection = "spec.agentless"
+	indexConfigMap  = "spec.source.configMap"
 )
 
 // changed reports whether a Release changed in a way that calls for a reconcile.
@@ -38,12 +38,8 @@ func wishes(annotations map[string]string) map[string]string {
 
 func (w *watcher) index(mgr ctrl.Manager) error {
 	ctx := context.Background() //nolint:forbidigo // indexes are added before the manager has a context
-	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Cluster{}, indexSecret, func(o client.Object) []string {
-		a := o.(*v1alpha1.Cluster).Spec.Agentless //nolint:forcetypeassert // the indexer calls it with Clusters only
-		if a == nil || a.Auth.Kubeconfig == nil {
-			return nil
-		}
-		return []string{a.Auth.Kubeconfig.SecretRef.Name}
+	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Cluster{}, indexConnection, func(o client.Object) []string {
+		return connectsWith(o.(*v1alpha1.Cluster)) //nolint:forcetypeassert // the indexer calls it with Clusters only
 	})
 	if err != nil {
 		return fmt.Errorf("index Clusters: %w", err)
@@ -61,19 +57,46 @@ func (w *watcher) index(mgr ctrl.Manager) error {
 	return nil
 }
 
-func (w *watcher) clustersOfSecret(ctx context.Context, secret client.Object) []types.NamespacedName {
-	return w.readers(ctx, &v1alpha1.ClusterList{}, indexSecret, secret)
+// connectsWith names, as kind/name, the objects that a Cluster's connection is built from.
+func connectsWith(c *v1alpha1.Cluster) []string {
+	a := c.Spec.Agentless
+	if a == nil {
+		return nil
+	}
+	switch {
+	case a.Auth.Type == v1alpha1.AuthTypeKubeconfig && a.Auth.Kubeconfig != nil:
+		return []string{"Secret/" + a.Auth.Kubeconfig.SecretRef.Name}
+	case a.Auth.Type == v1alpha1.AuthTypeToken && a.Auth.Token != nil:
+		return append(authority(a), "Secret/"+a.Auth.Token.SecretRef.Name)
+	case a.Auth.Type == v1alpha1.AuthTypeClientCertificate && a.Auth.ClientCertificate != nil:
+		return append(authority(a), "Secret/"+a.Auth.ClientCertificate.SecretRef.Name)
+	}
+	return nil
+}
+
+func authority(a *v1alpha1.AgentlessConnection) []string {
+	if a.CAPublicCertRef == nil {
+		return nil
+	}
+	return []string{a.CAPublicCertRef.Kind + "/" + a.CAPublicCertRef.Name}
+}
+
+// clustersOf gives what names the Clusters that are connected with an object of the kind.
+func (w *watcher) clustersOf(kind string) func(context.Context, client.Object) []types.NamespacedName {
+	return func(ctx context.Context, o client.Object) []types.NamespacedName {
+		return w.readers(ctx, &v1alpha1.ClusterList{}, indexConnection, o.GetNamespace(), kind+"/"+o.GetName())
+	}
 }
 
 func (w *watcher) releasesOfConfigMap(ctx context.Context, cm client.Object) []types.NamespacedName {
-	return w.readers(ctx, &v1alpha1.ReleaseList{}, indexConfigMap, cm)
+	return w.readers(ctx, &v1alpha1.ReleaseList{}, indexConfigMap, cm.GetNamespace(), cm.GetName())
 }
 
-// readers names the objects of a list that read o, from the cache.
-func (w *watcher) readers(ctx context.Context, list client.ObjectList, index string, o client.Object) []types.NamespacedName {
-	err := w.hub.List(ctx, list, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: o.GetName()})
+// readers names the objects of a list that the index has under a value, from the cache.
+func (w *watcher) readers(ctx context.Context, list client.ObjectList, index, namespace, value string) []types.NamespacedName {
+	err := w.hub.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{index: value})
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot tell who reads an object", "index", index, "name", client.ObjectKeyFromObject(o))
+		log.FromContext(ctx).Error(err, "cannot tell who reads an object", "index", index, "namespace", namespace, "name", value)
 		return nil
 	}
 	var names []types.NamespacedName

@@ -2,12 +2,15 @@ package watcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -63,10 +66,16 @@ func attributes(namespace string, more ...temporal.SearchAttributeUpdate) tempor
 // that no deletion can be missed by a workflow that has begun.
 func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, describe func() entity) (reconcile.Result, error) {
 	if err := w.hub.Get(ctx, req.NamespacedName, o); err != nil {
+		if apierrors.IsNotFound(err) && req.reason == delivery.KickDeleting {
+			err = w.tellGone(ctx, req.NamespacedName)
+		}
 		return reconcile.Result{}, hubclient.IgnoreNotFound(err)
 	}
 	e := describe()
 	deleting := !o.GetDeletionTimestamp().IsZero()
+	if !deleting && req.reason == delivery.KickDeleting {
+		return reconcile.Result{}, nil // made again meanwhile, which has its own request
+	}
 	if deleting && !controllerutil.ContainsFinalizer(o, e.finalizer) {
 		return reconcile.Result{}, nil
 	}
@@ -99,6 +108,16 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		return reconcile.Result{}, fmt.Errorf("wake workflow %s: %w", e.id, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// tellGone wakes the workflow of a Cluster that is gone, if there still is one, so that it clears up and ends.
+func (w *watcher) tellGone(ctx context.Context, name types.NamespacedName) error {
+	id := delivery.ClusterWorkflowID(name.Namespace, name.Name)
+	err := w.starter.SignalWorkflow(ctx, id, "", delivery.SignalKick, delivery.Kick{Reason: delivery.KickGone})
+	if _, ended := errors.AsType[*serviceerror.NotFound](err); ended || err == nil {
+		return nil
+	}
+	return fmt.Errorf("wake workflow %s: %w", id, err)
 }
 
 // finalizer adds the finalizer and, on a Release, the mark of a new life.

@@ -29,6 +29,7 @@ import (
 type Starter interface {
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 }
 
@@ -53,6 +54,10 @@ type queue = workqueue.TypedRateLimitingInterface[request]
 // workflow below five signals per second.
 const debounce = 200 * time.Millisecond
 
+// afterDeletion is how long something that was deleted may be about to be made again: a Secret that is replaced that
+// way must not turn its Cluster unready for a moment.
+const afterDeletion = 3 * time.Second
+
 // Setup adds the watcher to a manager.
 func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod}
@@ -73,7 +78,8 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 		source source.TypedSource[request]
 	}{
 		{clusters, source.TypedKind(hub, &v1alpha1.Cluster{}, w.onCluster())},
-		{clusters, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.clustersOfSecret))},
+		{clusters, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.clustersOf("Secret")))},
+		{clusters, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.clustersOf("ConfigMap")))},
 		{releases, source.TypedKind(hub, &v1alpha1.Release{}, w.onRelease())},
 		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOfConfigMap))},
 	}
@@ -123,12 +129,20 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 			switch {
 			case e.ObjectOld.ResourceVersion == e.ObjectNew.ResourceVersion:
 				q.AddAfter(requestFor(e.ObjectNew, delivery.KickResync), w.spread())
-			case e.ObjectOld.Generation != e.ObjectNew.Generation: // a deletion is a new generation too
+			case e.ObjectOld.Generation != e.ObjectNew.Generation, // a deletion is a new generation too
+				accepts(e.ObjectOld) != accepts(e.ObjectNew):
 				q.AddAfter(requestFor(e.ObjectNew, delivery.KickChanged), debounce)
 			}
 		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.Cluster], q queue) {
+			// Its workflow ends by itself, unless somebody took the finalizer off.
+			q.AddAfter(requestFor(e.Object, delivery.KickDeleting), afterDeletion)
+		},
 	}
 }
+
+// accepts is the ID of a cluster that may take the former one's place.
+func accepts(c *v1alpha1.Cluster) string { return c.Annotations[v1alpha1.AnnotationAcceptClusterID] }
 
 // onRelease wakes a Release when it is new to this process, and when its spec, labels or annotations change or
 // it is deleted. Its own status and finalizers wake nobody. A resync starts a workflow that somebody ended, and leaves
@@ -151,24 +165,24 @@ func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, reque
 
 // onDependency wakes those that read an object. What exists when the process starts has been read already.
 func (w *watcher) onDependency(readers func(context.Context, hubclient.Object) []types.NamespacedName) handler.TypedEventHandler[*metav1.PartialObjectMetadata, request] {
-	wake := func(ctx context.Context, o hubclient.Object, q queue) {
+	wake := func(ctx context.Context, o hubclient.Object, q queue, after time.Duration) {
 		for _, name := range readers(ctx, o) {
-			q.AddAfter(request{name, delivery.KickDependency}, debounce)
+			q.AddAfter(request{name, delivery.KickDependency}, after)
 		}
 	}
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
 			if !e.IsInInitialList {
-				wake(ctx, e.Object, q)
+				wake(ctx, e.Object, q, debounce)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
 			if e.ObjectOld.ResourceVersion != e.ObjectNew.ResourceVersion {
-				wake(ctx, e.ObjectNew, q)
+				wake(ctx, e.ObjectNew, q, debounce)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
-			wake(ctx, e.Object, q)
+			wake(ctx, e.Object, q, afterDeletion)
 		},
 	}
 }

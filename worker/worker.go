@@ -82,12 +82,14 @@ func (w *Worker) NeedLeaderElection() bool { return false }
 
 // queues builds one worker per task queue.
 func (w *Worker) queues(fatal chan<- error) []worker.Worker {
-	main := worker.New(w.temporal, delivery.QueueMain, w.common(fatal, worker.Options{MaxConcurrentActivityExecutionSize: 100}))
+	main := worker.New(w.temporal, delivery.QueueMain, w.common(fatal, worker.Options{MaxConcurrentActivityExecutionSize: 200}))
 	Register(main, w.acts)
 	activitiesOnly := map[string]worker.Options{
 		delivery.QueueProbe:  {MaxConcurrentActivityExecutionSize: 200, TaskQueueActivitiesPerSecond: w.options.ProbesPerSecond},
 		delivery.QueueSource: {MaxConcurrentActivityExecutionSize: 16},
 		delivery.QueueApply:  {MaxConcurrentActivityExecutionSize: 200},
+		// The default number of pollers is for short steps; these are few and long.
+		delivery.QueueObserve: {MaxConcurrentActivityExecutionSize: 2000, MaxConcurrentActivityTaskPollers: 2},
 	}
 	all := []worker.Worker{main}
 	for queue, o := range activitiesOnly {

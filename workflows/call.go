@@ -61,7 +61,7 @@ var (
 
 	applyObjects = step[delivery.RolloutInput, activities.StepResult]{acts.ApplyObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	pruneObjects = step[activities.PruneInput, activities.StepResult]{acts.PruneObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
-	awaitHealth  = step[activities.HealthInput, activities.StepResult]{acts.AwaitHealth, long(delivery.QueueApply, 25*time.Hour, delivery.ReleaseBackoff)}
+	awaitHealth  = step[activities.HealthInput, activities.StepResult]{acts.AwaitHealth, long(delivery.QueueObserve, 25*time.Hour, delivery.ReleaseBackoff)}
 )
 
 // once is the same step with a single attempt, on the queue that no resync can fill.

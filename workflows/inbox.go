@@ -54,6 +54,11 @@ func (i *inbox) drain() mail {
 	var m mail
 	var k delivery.Kick
 	for i.kicks.ReceiveAsync(&k) {
+		if k.UID == "" { // the object is gone: a look will tell
+			m.changed = true
+			k = delivery.Kick{}
+			continue
+		}
 		if k.Created < i.created {
 			k = delivery.Kick{}
 			continue
@@ -65,8 +70,8 @@ func (i *inbox) drain() mail {
 		switch k.Reason {
 		case delivery.KickDeleting:
 			m.deleting = true
-		case delivery.KickResync:
-			m.resync = true
+		case delivery.KickResync, delivery.KickSuspected:
+			m.resync = true // a probe, unless one is running or backing off
 		default:
 			m.changed = true
 		}

@@ -5,12 +5,21 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Values of spec.connectionMode and spec.agentless.auth.type that this version connects with. Any other
 // value is accepted and answered by Ready=False, reason Unsupported.
 const (
-	ConnectionModeAgentless = "agentless"
-	AuthTypeKubeconfig      = "kubeconfig"
+	ConnectionModeAgentless   = "agentless"
+	AuthTypeKubeconfig        = "kubeconfig"
+	AuthTypeToken             = "token"
+	AuthTypeClientCertificate = "clientCertificate"
 )
 
 // ClusterFinalizer keeps a Cluster until what its deletion policy asks for is done.
 const ClusterFinalizer = "cluster.core.convoy.kumodo.io/prune-releases"
+
+// CredentialsFinalizer keeps the last good credentials of a Cluster, in a Secret of type SecretTypeCredentials, until
+// no deletion needs them any more.
+const (
+	CredentialsFinalizer  = "cluster.core.convoy.kumodo.io/credentials"
+	SecretTypeCredentials = "convoy.kumodo.io/credentials"
+)
 
 // Cluster is a target for Releases: how to connect to a Kubernetes API server, and metadata that mutations
 // and lifecycle hooks can read. Each Release references one Cluster in its own namespace.
@@ -76,14 +85,17 @@ type MetadataValue string
 // AgentlessConnection says how convoy itself calls the API server.
 //
 // +kubebuilder:validation:XValidation:rule="self.auth.type != 'kubeconfig' || has(self.auth.kubeconfig)",message="auth.type kubeconfig needs auth.kubeconfig.secretRef"
+// +kubebuilder:validation:XValidation:rule="self.auth.type != 'token' || has(self.auth.token) && has(self.server)",message="auth.type token needs server and auth.token.secretRef"
+// +kubebuilder:validation:XValidation:rule="self.auth.type != 'clientCertificate' || has(self.auth.clientCertificate) && has(self.server)",message="auth.type clientCertificate needs server and auth.clientCertificate.secretRef"
 type AgentlessConnection struct {
-	// Server is the URL of the API server. With auth type kubeconfig it is not used to connect: the
-	// kubeconfig sets the server.
+	// Server is the https URL of the API server, with a path when a proxy serves it below one. With auth
+	// type kubeconfig it is not used to connect: the kubeconfig sets the server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Server string `json:"server,omitempty"`
-	// CAPublicCertRef names the certificate authority of the server. With auth type kubeconfig it is not
-	// used to connect: the kubeconfig sets the CA.
+	// CAPublicCertRef names the certificate authority of the server. Without it, the authorities of the
+	// system that convoy runs on are trusted. With auth type kubeconfig it is not used to connect: the
+	// kubeconfig sets the CA.
 	// +optional
 	CAPublicCertRef *CAPublicCertRef `json:"caPublicCertRef,omitempty"`
 	// Auth says which credentials convoy presents.
@@ -110,14 +122,54 @@ type CAPublicCertRef struct {
 
 // ClusterAuth says which credentials convoy presents.
 type ClusterAuth struct {
-	// Type selects the kind of credentials. Built: kubeconfig. Any other value gives Ready=False, reason
-	// Unsupported.
+	// Type selects the kind of credentials. Built: kubeconfig, token and clientCertificate. Any other value
+	// gives Ready=False, reason Unsupported.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Type string `json:"type"`
 	// Kubeconfig is used with type kubeconfig.
 	// +optional
 	Kubeconfig *KubeconfigAuth `json:"kubeconfig,omitempty"`
+	// Token is used with type token.
+	// +optional
+	Token *TokenAuth `json:"token,omitempty"`
+	// ClientCertificate is used with type clientCertificate.
+	// +optional
+	ClientCertificate *ClientCertificateAuth `json:"clientCertificate,omitempty"`
+}
+
+// TokenAuth presents a bearer token.
+type TokenAuth struct {
+	// SecretRef selects the Secret that holds the token. Line breaks at its end are not part of it.
+	SecretRef TokenSecretRef `json:"secretRef"`
+}
+
+// TokenSecretRef selects one key of a Secret in the namespace of the Cluster.
+type TokenSecretRef struct {
+	// Name is the name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Key is the entry that holds the token.
+	// +optional
+	// +kubebuilder:default=token
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}
+
+// ClientCertificateAuth presents a client certificate.
+type ClientCertificateAuth struct {
+	// SecretRef names a Secret of type kubernetes.io/tls: the certificate in tls.crt, its key in tls.key, both PEM.
+	SecretRef CertificateSecretRef `json:"secretRef"`
+}
+
+// CertificateSecretRef names a Secret in the namespace of the Cluster.
+type CertificateSecretRef struct {
+	// Name is the name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // KubeconfigAuth takes server, CA and credentials from a kubeconfig.
@@ -155,7 +207,9 @@ type ClusterStatus struct {
 	// ObservedGeneration is the generation that the last verdict is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// ClusterID is the UID of the target's kube-system namespace, when convoy may read it.
+	// ClusterID is the UID of the target's kube-system namespace, when convoy may read it. While another
+	// cluster answers, the Cluster is not reachable, reason ClusterIdentityChanged, until the annotation
+	// convoy.kumodo.io/accept-cluster-id holds the new one's ID.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
 	// KubernetesVersion is the version that the API server reports.

@@ -28,6 +28,9 @@ const (
 	ReasonProbeFailed = "ProbeFailed"
 	// ReasonUnsupported: spec or kubeconfig asks for something that convoy does not do; not retried until a change.
 	ReasonUnsupported = "Unsupported"
+	// ReasonClusterIdentityChanged: another cluster answers than before; held until the annotation
+	// convoy.kumodo.io/accept-cluster-id names it, or the former one answers again.
+	ReasonClusterIdentityChanged = "ClusterIdentityChanged"
 )
 
 // Reasons of Deleting.
@@ -86,6 +89,10 @@ const (
 const (
 	// AnnotationRequestedAt on a Release asks for a reconcile when its value changes.
 	AnnotationRequestedAt = "convoy.kumodo.io/requestedAt"
+	// AnnotationAcceptClusterID on a Cluster holds the ID of the cluster that may take the former one's place.
+	AnnotationAcceptClusterID = "convoy.kumodo.io/accept-cluster-id"
+	// AnnotationCluster on kept credentials names the Cluster.
+	AnnotationCluster = "convoy.kumodo.io/cluster"
 	// AnnotationNewLife is set by convoy together with the finalizer; its value is the UID of the Release.
 	// It says that nothing was applied for this life before, and means nothing on a restored copy.
 	AnnotationNewLife = "convoy.kumodo.io/new-life"
@@ -97,7 +104,7 @@ const (
 	LabelOwner = "convoy.kumodo.io/owner"
 	// LabelReleaseUID on convoy's own objects of the hub holds the UID of the Release.
 	LabelReleaseUID = "convoy.kumodo.io/release-uid"
-	// LabelClusterUID on an Inventory holds the UID of its Cluster.
+	// LabelClusterUID on an Inventory, and on kept credentials, holds the UID of the Cluster.
 	LabelClusterUID = "convoy.kumodo.io/cluster-uid"
 	// LabelDigest on a part of a kept render holds the beginning of its digest.
 	LabelDigest = "convoy.kumodo.io/digest"

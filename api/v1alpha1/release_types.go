@@ -326,7 +326,7 @@ type RolloutStatus struct {
 	// Generation of the Release that it was rendered from.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// Cluster is the UID of the Cluster that it applies to.
+	// Cluster is the UID of the Cluster that it applies to and, behind a slash, its status.clusterID when that is known.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 	// StartTime of the rollout.

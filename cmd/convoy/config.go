@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/workflows"
 )
@@ -37,6 +39,7 @@ type config struct {
 	LogFormat       string
 	Verbose         bool
 	Temporal        temporalFlags
+	Dial            dial.Policy
 	Connect         connect.Options
 	Sources         source.Limits
 }
@@ -60,14 +63,44 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.LogFormat, "log-format", "json", "json or text")
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")
 	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")
+	f.IntVar(&c.Connect.Concurrency, "cluster-concurrency", 32, "steps that work on one Cluster at once, in this process")
 	f.BoolVar(&c.Connect.AllowInsecureSkipTLSVerify, "allow-insecure-skip-tls-verify", false, "honour insecure-skip-tls-verify in kubeconfigs instead of refusing it")
 	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
+	f.BoolVar(&c.Dial.AllowLoopback, "allow-loopback", false, "connect to loopback addresses when a kubeconfig or source names one; for targets and git servers on this machine")
+	f.Var((*prefixes)(&c.Dial.Deny), "deny-addresses", "address ranges that no kubeconfig or source leads to, comma-separated as in 10.0.0.0/8,2001:db8::/32, besides those that are always refused")
 	c.bindSources(f)
 	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
 	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
 	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
 	f.StringVar(&c.Temporal.File, "temporal-config-file", "", "Temporal configuration file; else TEMPORAL_CONFIG_FILE")
 }
+
+// prefixes is the value of a flag that lists address ranges; a flag that is given again adds to it.
+type prefixes []netip.Prefix
+
+// Set adds the ranges of a comma-separated list.
+func (p *prefixes) Set(list string) error {
+	for text := range strings.SplitSeq(list, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return fmt.Errorf("%q is no address range such as 10.0.0.0/8", text)
+		}
+		*p = append(*p, prefix)
+	}
+	return nil
+}
+
+// String is the list that Set would read.
+func (p *prefixes) String() string {
+	texts := make([]string, len(*p))
+	for i, prefix := range *p {
+		texts[i] = prefix.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// Type names the value in the help.
+func (p *prefixes) Type() string { return "ranges" }
 
 // bindSources binds the limits that messages about sources name.
 func (c *config) bindSources(f *pflag.FlagSet) {
@@ -94,6 +127,9 @@ func (c *config) validate() error {
 	}
 	if c.ProbesPerSecond <= 0 {
 		return errors.New("--probes-per-second must be above 0")
+	}
+	if c.Connect.Concurrency <= 0 {
+		return errors.New("--cluster-concurrency must be above 0")
 	}
 	for _, limit := range []struct {
 		flag      string

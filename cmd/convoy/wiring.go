@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	temporalclient "go.temporal.io/sdk/client"
 	temporallog "go.temporal.io/sdk/log"
 	"go.uber.org/fx"
@@ -26,12 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
@@ -65,10 +68,10 @@ func run(ctx context.Context, c *config) error {
 // options is the graph of the process.
 func options(c *config) fx.Option {
 	return fx.Options(
-		fx.Supply(c, c.Connect, c.Sources),
-		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, newDeps),
+		fx.Supply(c, c.Dial, c.Connect, c.Sources),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps),
 		activities.Module, worker.Module,
-		fx.Invoke(guardMetrics, addRoles, runManager),
+		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
 			quiet := &fxevent.SlogLogger{Logger: l}
 			quiet.UseLogLevel(slog.LevelDebug)
@@ -162,8 +165,24 @@ func newHubClient(mgr ctrl.Manager) (client.Client, client.Reader, error) {
 
 func newRecorder(mgr ctrl.Manager) events.EventRecorder { return mgr.GetEventRecorder("convoy") }
 
-func newDeps(c *config, hub client.Client, p *connect.Pool, s *source.Sources, r *render.Store, l *apply.Ledger, w *status.Writer) activities.Deps {
-	return activities.Deps{Hub: hub, Clusters: p, Sources: s, Renders: r, Ledger: l, Status: w, ResyncPeriod: c.ResyncPeriod}
+func newDeps(
+	c *config, hub client.Client, t temporalclient.Client, m *activities.Metrics,
+	p *connect.Pool, s *source.Sources, r *render.Store, l *apply.Ledger, w *status.Writer,
+) activities.Deps {
+	return activities.Deps{
+		Hub: hub, Clusters: p, Sources: s, Renders: r, Ledger: l, Status: w,
+		Kicks: t, Metrics: m, ResyncPeriod: c.ResyncPeriod,
+	}
+}
+
+// registerMetrics adds convoy's own metrics to those of the manager.
+func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
+	for _, c := range []prometheus.Collector{m, p} {
+		if err := ctrlmetrics.Registry.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
 }
 
 // addRoles adds to the manager what this process does.

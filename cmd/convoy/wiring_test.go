@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"go.uber.org/fx"
+
+	"kumodo.io/convoy/internal/dial"
 )
 
 func parsed(t *testing.T, args ...string) *config {
@@ -44,6 +48,28 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	}
 	if err := parsed(t).validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+func TestAddressesAreRefusedAndPermittedByFlags(t *testing.T) {
+	if c := parsed(t); c.Dial.AllowLoopback || c.Dial.Deny != nil {
+		t.Errorf("by default: %+v", c.Dial)
+	}
+	c := parsed(t, "--allow-loopback", "--deny-addresses=10.0.0.0/8, 2001:db8::/32", "--deny-addresses=192.0.2.1/32")
+	want := dial.Policy{AllowLoopback: true, Deny: []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("192.0.2.1/32"),
+	}}
+	if diff := cmp.Diff(want, c.Dial, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("policy (-want +got):\n%s", diff)
+	}
+	for _, list := range []string{"", "10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "internal", "fe80::1%eth0/64"} {
+		var p prefixes
+		if err := p.Set(list); err == nil || !strings.Contains(err.Error(), "is no address range") {
+			t.Errorf("--deny-addresses=%s: %v", list, err)
+		}
+	}
+	if got := (*prefixes)(&c.Dial.Deny).String(); got != "10.0.0.0/8,2001:db8::/32,192.0.2.1/32" {
+		t.Errorf("shown as %s", got)
 	}
 }
 

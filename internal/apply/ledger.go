@@ -2,8 +2,6 @@ package apply
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,17 +51,18 @@ func (l *Ledger) Load(ctx context.Context, rel *v1alpha1.Release) ([]*Record, er
 		if inv.Release.UID != string(rel.UID) {
 			continue
 		}
-		rec := byCluster[inv.Cluster.UID]
+		cluster := inv.Cluster.UID + "/" + inv.ClusterID
+		rec := byCluster[cluster]
 		if rec == nil {
 			rec = newRecord(rel.Namespace, inv.Release, inv.Cluster)
 			rec.clusterID = inv.ClusterID
-			byCluster[inv.Cluster.UID] = rec
+			byCluster[cluster] = rec
 			records = append(records, rec)
 		}
 		rec.load(inv)
 	}
 	slices.SortFunc(records, func(a, b *Record) int {
-		return strings.Compare(a.cluster.Name+"/"+a.cluster.UID, b.cluster.Name+"/"+b.cluster.UID)
+		return strings.Compare(a.cluster.Name+"/"+a.cluster.UID+"/"+a.clusterID, b.cluster.Name+"/"+b.cluster.UID+"/"+b.clusterID)
 	})
 	return records, nil
 }
@@ -196,15 +195,14 @@ func newInventory(rec *Record, number int32) *v1alpha1.Inventory {
 	}
 }
 
-// inventoryName is the same for the same two lives and shard, so that a second writer collides instead of doubling.
+// inventoryName is the same for the same two lives, cluster and shard, so that a second writer collides instead of doubling.
 func inventoryName(rec *Record, number int32) string {
-	sum := sha256.Sum256([]byte(rec.release.UID + "/" + rec.cluster.UID))
 	const longest = 200
 	name := rec.release.Name
 	if len(name) > longest {
 		name = strings.TrimRight(name[:longest], "-.")
 	}
-	return fmt.Sprintf("%s-%s-%d", name, hex.EncodeToString(sum[:6]), number)
+	return fmt.Sprintf("%s-%s-%d", name, rec.Key(), number)
 }
 
 // hubError marks an error of the hub. A refusal because somebody else wrote first is told apart by apierrors.

@@ -2,6 +2,8 @@ package apply
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -64,6 +66,12 @@ func (r *Record) ClusterUID() string { return r.cluster.UID }
 
 // ClusterID is the identity of the target; empty when it was not known.
 func (r *Record) ClusterID() string { return r.clusterID }
+
+// Key is short, and different for each life of the Release, Cluster object and cluster.
+func (r *Record) Key() string {
+	sum := sha256.Sum256([]byte(r.release.UID + "/" + r.cluster.UID + "/" + r.clusterID))
+	return hex.EncodeToString(sum[:6])
+}
 
 // Len is the number of entries.
 func (r *Record) Len() int { return len(r.entries) }

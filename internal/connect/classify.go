@@ -14,11 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -30,8 +32,9 @@ const (
 	canceled
 	hubFailed
 	notBuilt
-	badKubeconfig
+	badConfig
 	badSecret
+	refusedAddress
 	refusedConnection
 	noName
 	noRoute
@@ -53,6 +56,7 @@ const (
 	gatewayError
 	redirected
 	notKubernetes
+	otherCluster
 	tooLarge
 	rejected
 )
@@ -65,31 +69,33 @@ var classes = map[class]struct {
 }{
 	unknown:            {false, "the request to the API server failed"},
 	canceled:           {false, "the request was cancelled"},
-	hubFailed:          {false, "the hub did not give the Secret of the Cluster"},
+	hubFailed:          {false, "the hub did not give what the Cluster names"},
 	notBuilt:           {true, "the connection is not supported"},
-	badKubeconfig:      {true, "the kubeconfig does not say how to connect"},
-	badSecret:          {true, "the Secret does not hold a kubeconfig"},
-	refusedConnection:  {true, "connection refused: nothing listens at the server that the kubeconfig names"},
-	noName:             {true, "the name of the server in the kubeconfig does not resolve"},
-	noRoute:            {true, "there is no route to the server that the kubeconfig names"},
-	noConnection:       {true, "cannot connect to the server that the kubeconfig names"},
+	badConfig:          {true, "spec and Secret do not say how to connect"},
+	badSecret:          {true, "the Secret or ConfigMap does not hold what the Cluster needs"},
+	refusedAddress:     {true, "convoy does not connect to the address of the server"},
+	refusedConnection:  {true, "connection refused: nothing listens at the address of the server"},
+	noName:             {true, "the name of the server does not resolve"},
+	noRoute:            {true, "there is no route to the server"},
+	noConnection:       {true, "cannot connect to the server"},
 	timedOut:           {true, "the API server did not answer in time"},
 	closedEarly:        {true, "the connection was closed before the API server answered"},
 	badProxy:           {true, "the proxy of the kubeconfig's proxy-url does not connect to the server"},
-	unknownAuthority:   {true, "the server's certificate is signed by an unknown authority: set certificate-authority-data"},
-	otherName:          {true, "the server's certificate is for another name: set tls-server-name or correct server"},
+	unknownAuthority:   {true, "the server's certificate is signed by an unknown authority: give its CA"},
+	otherName:          {true, "the server's certificate is for another name: correct the server, or set tls-server-name in a kubeconfig"},
 	expiredServer:      {true, "the server's certificate has expired or is not valid yet"},
-	refusedCertificate: {true, "the server refused the client certificate of the kubeconfig"},
+	refusedCertificate: {true, "the server refused the client certificate"},
 	noTLS:              {true, "the server does not speak TLS"},
 	badTLS:             {true, "the TLS handshake with the server failed"},
-	unauthorized:       {true, "the API server does not accept the credentials of the kubeconfig (HTTP %d)"},
-	expiredClient:      {true, "the client certificate of the kubeconfig has expired (HTTP %d)"},
-	forbidden:          {false, "the credentials of the kubeconfig are not allowed to do this (HTTP %d)"},
+	unauthorized:       {true, "the API server does not accept the credentials (HTTP %d)"},
+	expiredClient:      {true, "the client certificate has expired (HTTP %d)"},
+	forbidden:          {false, "the credentials are not allowed to do this (HTTP %d)"},
 	throttled:          {false, "the API server asks to wait (HTTP %d)"},
 	serverError:        {false, "the API server failed (HTTP %d)"},
 	gatewayError:       {true, "the server failed, and not with an answer of Kubernetes (HTTP %d)"},
 	redirected:         {true, "the server redirects to another address, which convoy does not follow (HTTP %d)"},
 	notKubernetes:      {true, "the server does not answer like a Kubernetes API server"},
+	otherCluster:       {true, "another cluster answers than before"},
 	tooLarge:           {false, "the answer of the server is too large"},
 	rejected:           {false, "the API server rejected the request (HTTP %d)"},
 }
@@ -105,9 +111,9 @@ func (c *classified) Error() string { return c.class.message(c.cause) }
 
 func (c *classified) Unwrap() error { return c.cause }
 
-// broken is a kubeconfig that does not say how to connect: somebody may still mend the Secret.
+// broken is a Secret or spec that does not say how to connect: somebody may still mend it.
 func broken(format string, args ...any) error {
-	return failure.Transient(v1alpha1.ReasonProbeFailed, &classified{class: badKubeconfig}, format, args...)
+	return failure.Transient(v1alpha1.ReasonProbeFailed, &classified{class: badConfig}, format, args...)
 }
 
 // unsupported is a wish that convoy does not serve: only a change of spec or Secret heals it.
@@ -148,6 +154,9 @@ func Unreachable(err error) bool {
 // message is what is said about an error of the class.
 func (c class) message(err error) string {
 	row := classes[c]
+	if refusal, ok := errors.AsType[*dial.RefusedError](err); ok && c == refusedAddress {
+		return refusal.Error()
+	}
 	var status apierrors.APIStatus
 	if strings.Contains(row.message, "%d") && errors.As(err, &status) {
 		return fmt.Sprintf(row.message, status.Status().Code)
@@ -246,8 +255,11 @@ func netClass(err error) class {
 		op      *net.OpError
 		timeout net.Error
 	)
+	var stream http2.StreamError // the server gave up on one request of many on a connection
 	isOp := errors.As(err, &op)
 	switch {
+	case isRefusal(err):
+		return refusedAddress
 	case errors.Is(err, errProxyRefused), isOp && (op.Op == "proxyconnect" || op.Op == "socks connect"):
 		return badProxy
 	case errors.As(err, &lookup):
@@ -259,7 +271,7 @@ func netClass(err error) class {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return timedOut
 	case utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), errors.As(err, &stream):
 		return closedEarly
 	case isOp && (op.Op == "remote error" || op.Op == "local error"):
 		return badTLS
@@ -267,4 +279,11 @@ func netClass(err error) class {
 		return noConnection
 	}
 	return unknown
+}
+
+// isRefusal reports whether the dialer refused the address: before the proxy's own failures, because the address of a
+// proxy may be refused too.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*dial.RefusedError](err)
+	return ok
 }

@@ -47,8 +47,8 @@ func TestEachAnswerThatIsNoSuccessHasItsOwnMessage(t *testing.T) {
 		unreachable bool
 		retryAfter  time.Duration
 	}{
-		{"401", always(401, "text/plain", sentinel), "the API server does not accept the credentials of the kubeconfig (HTTP 401)", true, 0},
-		{"403", always(403, "application/json", statusBody(403)), "the credentials of the kubeconfig are not allowed to do this (HTTP 403)", false, 0},
+		{"401", always(401, "text/plain", sentinel), "the API server does not accept the credentials (HTTP 401)", true, 0},
+		{"403", always(403, "application/json", statusBody(403)), "the credentials are not allowed to do this (HTTP 403)", false, 0},
 		{"429", always(429, "text/plain", sentinel, "Retry-After", "7"), "the API server asks to wait (HTTP 429)", false, 7 * time.Second},
 		{"429 for ever", always(429, "text/plain", sentinel, "Retry-After", "99999999"), "the API server asks to wait (HTTP 429)", false, time.Hour},
 		{"500", always(500, "text/html", sentinel), "the server failed, and not with an answer of Kubernetes (HTTP 500)", true, 0},
@@ -70,7 +70,7 @@ func TestEachAnswerThatIsNoSuccessHasItsOwnMessage(t *testing.T) {
 // expectProbe probes twice: the message must not change.
 func expectProbe(t *testing.T, name, kubeconfig, want string, unreachable bool, retryAfter time.Duration) {
 	t.Helper()
-	c := dial(t, kubeconfig, Options{AllowProxyURL: true})
+	c := clientOf(t, kubeconfig, Options{AllowProxyURL: true})
 	for range 2 {
 		_, err := c.Probe(t.Context())
 		f, ok := failure.As(err)
@@ -89,7 +89,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	s, ca := stub(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
 	kubeconfig := kubeconfigFor(s.URL, ca, "{token: t0k}")
 	expectProbe(t, "probe", kubeconfig, "the server redirects to another address, which convoy does not follow (HTTP 302)", true, 0)
-	_, err := dial(t, kubeconfig, Options{}).Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).
+	_, err := clientOf(t, kubeconfig, Options{}).Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).
 		List(t.Context(), metav1.ListOptions{})
 	if !Unreachable(err) {
 		t.Errorf("a list: %v", err)
@@ -99,7 +99,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestTheTextOfAForeignAnswerIsInNoError(t *testing.T) {
 	for _, code := range []int{400, 401, 403, 404, 409, 422, 500, 502, 503} {
 		s, ca := stub(t, always(code, "text/plain", sentinel))
-		c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+		c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
 		_, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Get(t.Context(), "x", metav1.GetOptions{})
 		if err == nil || strings.Contains(err.Error(), sentinel) {
 			t.Errorf("%d: %v", code, err)
@@ -126,12 +126,12 @@ func TestEachWayNotToConnectHasItsOwnMessage(t *testing.T) {
 	fine := serve(t, &tls.Config{Certificates: []tls.Certificate{good}})
 	client := newAuthority(t).issue(t, "client", time.Hour)
 	for name, tc := range map[string]struct{ kubeconfig, want string }{
-		"refused":            {kubeconfigFor("https://"+free, ca.pem, "{}"), "connection refused: nothing listens at the server that the kubeconfig names"},
-		"unknown authority":  {kubeconfigFor(fine, newAuthority(t).pem, "{}"), "the server's certificate is signed by an unknown authority: set certificate-authority-data"},
-		"system's roots":     {kubeconfigFor(fine, nil, "{}"), "the server's certificate is signed by an unknown authority: set certificate-authority-data"},
-		"other name":         {kubeconfigFor(named, ca.pem, "{}"), "the server's certificate is for another name: set tls-server-name or correct server"},
+		"refused":            {kubeconfigFor("https://"+free, ca.pem, "{}"), "connection refused: nothing listens at the address of the server"},
+		"unknown authority":  {kubeconfigFor(fine, newAuthority(t).pem, "{}"), "the server's certificate is signed by an unknown authority: give its CA"},
+		"system's roots":     {kubeconfigFor(fine, nil, "{}"), "the server's certificate is signed by an unknown authority: give its CA"},
+		"other name":         {kubeconfigFor(named, ca.pem, "{}"), "the server's certificate is for another name: correct the server, or set tls-server-name in a kubeconfig"},
 		"expired":            {kubeconfigFor(expired, ca.pem, "{}"), "the server's certificate has expired or is not valid yet"},
-		"client refused":     {kubeconfigFor(strict, ca.pem, userWith(t, client)), "the server refused the client certificate of the kubeconfig"},
+		"client refused":     {kubeconfigFor(strict, ca.pem, userWith(t, client)), "the server refused the client certificate"},
 		"old TLS":            {kubeconfigFor(old, ca.pem, "{}"), "the TLS handshake with the server failed"},
 		"no TLS":             {kubeconfigFor("https://"+plain.Listener.Addr().String(), ca.pem, "{}"), "the server does not speak TLS"},
 		"reset":              {kubeconfigFor("https://"+resetting(t), ca.pem, "{}"), "the connection was closed before the API server answered"},
@@ -146,7 +146,7 @@ func TestEachWayNotToConnectHasItsOwnMessage(t *testing.T) {
 func TestAnExpiredClientCertificateIsTold(t *testing.T) {
 	s, ca := stub(t, always(401, "text/plain", sentinel))
 	client := newAuthority(t).issue(t, "client", -time.Hour)
-	expectProbe(t, "expired", kubeconfigFor(s.URL, ca, userWith(t, client)), "the client certificate of the kubeconfig has expired (HTTP 401)", true, 0)
+	expectProbe(t, "expired", kubeconfigFor(s.URL, ca, userWith(t, client)), "the client certificate has expired (HTTP 401)", true, 0)
 }
 
 func TestErrorsWithoutAServerAreClassified(t *testing.T) {
@@ -159,10 +159,10 @@ func TestErrorsWithoutAServerAreClassified(t *testing.T) {
 		want        string
 		unreachable bool
 	}{
-		{dialling(&net.DNSError{Err: "no such host", Name: sentinel, IsNotFound: true}), "the name of the server in the kubeconfig does not resolve", true},
-		{dialling(&net.DNSError{Err: "i/o timeout", Name: sentinel, IsTimeout: true}), "the name of the server in the kubeconfig does not resolve", true},
-		{dialling(syscall.EHOSTUNREACH), "there is no route to the server that the kubeconfig names", true},
-		{dialling(syscall.EADDRNOTAVAIL), "cannot connect to the server that the kubeconfig names", true},
+		{dialling(&net.DNSError{Err: "no such host", Name: sentinel, IsNotFound: true}), "the name of the server does not resolve", true},
+		{dialling(&net.DNSError{Err: "i/o timeout", Name: sentinel, IsTimeout: true}), "the name of the server does not resolve", true},
+		{dialling(syscall.EHOSTUNREACH), "there is no route to the server", true},
+		{dialling(syscall.EADDRNOTAVAIL), "cannot connect to the server", true},
 		{dialling(syscall.ETIMEDOUT), "the API server did not answer in time", true},
 		{get(io.EOF), "the connection was closed before the API server answered", true},
 		{get(errors.New("http2: client connection lost")), "the connection was closed before the API server answered", true},
@@ -171,7 +171,7 @@ func TestErrorsWithoutAServerAreClassified(t *testing.T) {
 		{fmt.Errorf("apply: %w", context.Canceled), "the request was cancelled", false},
 		{errors.New(sentinel), "the request to the API server failed", false},
 		{apierrors.NewConflict(schema.GroupResource{}, sentinel, errors.New(sentinel)), "the API server rejected the request (HTTP 409)", false},
-		{failure.Terminal(v1alpha1.ReasonApplyFailed, get(syscall.ECONNREFUSED), "x"), "connection refused: nothing listens at the server that the kubeconfig names", true},
+		{failure.Terminal(v1alpha1.ReasonApplyFailed, get(syscall.ECONNREFUSED), "x"), "connection refused: nothing listens at the address of the server", true},
 	} {
 		f := Classify(tc.err)
 		if f.Message != tc.want || Unreachable(tc.err) != tc.unreachable || Unreachable(f) != tc.unreachable {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -18,10 +20,12 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 )
 
 // Client talks to one target. It is safe for concurrent use. Dynamic, Discovery, Mapper and Probe share one
-// transport: what the kubeconfig says holds for each of them alike.
+// transport: what Secret and spec say holds for each of them alike. While another cluster than the recorded one
+// answers, only Probe gets through.
 //
 // Every request but a watch ends within Options.RequestTimeout, a refresh of the discovery within
 // Options.ProbeTimeout. A watch ends with its context only.
@@ -35,9 +39,15 @@ type Client struct {
 	// absent only when no group failed in Discovery.
 	Mapper meta.ResettableRESTMapper
 
-	live   *discovery.DiscoveryClient
-	source *cacheSource
-	link   *link
+	live     *discovery.DiscoveryClient
+	source   *cacheSource
+	link     *link
+	identity *identity
+	slots    slots
+	// material is what the client was built from; kept is whether the hub keeps it.
+	material    material
+	kept        atomic.Bool
+	concurrency int
 	// certificateEnds is when the client certificate expires, zero without one.
 	certificateEnds time.Time
 	probeTimeout    time.Duration
@@ -54,27 +64,46 @@ type ProbeResult struct {
 }
 
 // newClient builds a client. It makes no request.
-func newClient(e *endpoint, o Options) (*Client, error) {
-	l, err := newLink(e, o)
+func newClient(e *endpoint, d *dial.Dialer, o Options) (*Client, error) {
+	l, err := newLink(e, d, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the transport: %w", err)
 	}
+	c := &Client{link: l, certificateEnds: e.certificateEnds, probeTimeout: o.ProbeTimeout, concurrency: o.Concurrency}
+	c.identity = newIdentity(l, func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
+		defer cancel()
+		return c.readID(ctx)
+	})
+	// The probe asks whoever answers; everything else asks the expected cluster only.
+	only := confirmed{identity: c.identity, next: l}
 	config := &rest.Config{Host: e.server, UserAgent: userAgent, QPS: -1}
-	dyn, err := dynamic.NewForConfigAndClient(config, httpClient(l))
-	if err != nil {
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, httpClient(only)); err != nil {
 		return nil, fmt.Errorf("build the dynamic client: %w", err)
 	}
-	live, err := discovery.NewDiscoveryClientForConfigAndClient(config, httpClient(answersOnly{next: l}))
+	if c.live, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient(answersOnly{next: l})); err != nil {
+		return nil, fmt.Errorf("build the discovery client: %w", err)
+	}
+	guarded, err := discovery.NewDiscoveryClientForConfigAndClient(config, httpClient(answersOnly{next: only}))
 	if err != nil {
 		return nil, fmt.Errorf("build the discovery client: %w", err)
 	}
-	source := &cacheSource{DiscoveryClient: live, timeout: o.ProbeTimeout}
-	cached := memory.NewMemCacheClient(source)
-	return &Client{
-		Dynamic: dyn, Discovery: cached, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached),
-		live: live, source: source, link: l, certificateEnds: e.certificateEnds, probeTimeout: o.ProbeTimeout,
-	}, nil
+	c.source = &cacheSource{DiscoveryClient: guarded, timeout: o.ProbeTimeout}
+	c.Discovery = memory.NewMemCacheClient(c.source)
+	c.Mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.Discovery)
+	return c, nil
 }
+
+// Unkept is the data of the Secret that is to keep the credentials of this client, nil once MarkKept was called.
+func (c *Client) Unkept() map[string][]byte {
+	if c.kept.Load() {
+		return nil
+	}
+	return c.material.keptData()
+}
+
+// MarkKept says that the hub holds what Unkept gave.
+func (c *Client) MarkKept() { c.kept.Store(true) }
 
 // Done is closed when another client has taken this one's place, or its Cluster was evicted. Requests still
 // work, so what has begun can end; whoever watches should end and ask the Pool again.
@@ -86,7 +115,7 @@ func (c *Client) close() { c.link.close() }
 // Options.ProbeTimeout. When the target serves something else than the cached discovery holds, the cache is
 // emptied. An error is a *failure.Error, or wraps context.Canceled when ctx was cancelled: that is no verdict.
 func (c *Client) Probe(ctx context.Context) (ProbeResult, error) {
-	total, cancel := context.WithTimeout(ctx, c.probeTimeout)
+	total, cancel := context.WithTimeout(opening(ctx), c.probeTimeout)
 	defer cancel()
 	result, now, err := c.readAll(total)
 	if err != nil {
@@ -115,6 +144,9 @@ func (c *Client) readAll(ctx context.Context) (ProbeResult, served, error) {
 	if err != nil {
 		return ProbeResult{}, served{}, err
 	}
+	if err := c.identity.judge(id); err != nil {
+		return ProbeResult{}, served{}, err
+	}
 	return ProbeResult{KubernetesVersion: kubernetes, APIGroups: now.groups, ClusterID: id}, now, nil
 }
 
@@ -139,15 +171,17 @@ func (c *Client) readVersion(ctx context.Context) (string, error) {
 	return info.GitVersion, nil
 }
 
-// readID reads the identity of the target. One that may not be read is no failure of the probe.
+// readID reads the identity of the target. A server that does not let convoy read it, or has none, is no failure.
 func (c *Client) readID(ctx context.Context) (string, error) {
 	body, err := c.live.RESTClient().Get().AbsPath("/api/v1/namespaces/kube-system").MaxRetries(0).Do(ctx).Raw()
-	if Unreachable(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
 		return "", err
 	}
 	var namespace metav1.PartialObjectMetadata
-	readable := err == nil && json.Unmarshal(body, &namespace) == nil
-	if !readable || !uidForm.MatchString(string(namespace.UID)) {
+	if json.Unmarshal(body, &namespace) != nil || !uidForm.MatchString(string(namespace.UID)) {
 		return "", nil
 	}
 	return string(namespace.UID), nil
@@ -155,11 +189,10 @@ func (c *Client) readID(ctx context.Context) (string, error) {
 
 // verdict classifies the failure of a probe, with what only the client knows about it.
 func (c *Client) verdict(err error) error {
-	class := classOf(err)
-	if class == unauthorized && !c.certificateEnds.IsZero() && time.Now().After(c.certificateEnds) {
-		class = expiredClient
+	if classOf(err) == unauthorized && !c.certificateEnds.IsZero() && time.Now().After(c.certificateEnds) {
+		return newFailure(expiredClient, err)
 	}
-	return newFailure(class, err)
+	return Classify(err)
 }
 
 // reset empties the cached discovery. A refresh that hangs holds the cache's lock, and a probe must not wait

@@ -45,14 +45,14 @@ func discover(ctx context.Context, d discovery.AggregatedDiscoveryInterfaceWithC
 	if servesNothing(list, failing) {
 		return served{}, errNotAPI
 	}
+	print := fingerprint(list, resources, failing)
 	if resources == nil {
 		// A server without aggregated discovery is asked for each version.
-		resources, failing, err = discoverEach(ctx, d)
-		if err != nil {
+		if failing, err = discoverEach(ctx, d); err != nil {
 			return served{}, err
 		}
 	}
-	return served{groups: apiGroups(list, failing), print: fingerprint(resources, failing)}, nil
+	return served{groups: apiGroups(list, failing), print: print}, nil
 }
 
 // servesNothing reports whether a list of groups is that of any web server that answers with JSON.
@@ -73,27 +73,21 @@ func notAPI(err error) error {
 	return err
 }
 
-func discoverEach(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) (resourceLists, map[schema.GroupVersion]error, error) {
-	_, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, d)
+// discoverEach tells which versions fail.
+func discoverEach(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) (map[schema.GroupVersion]error, error) {
+	_, _, err := discovery.ServerGroupsAndResourcesWithContext(ctx, d)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
-		return nil, nil, err
+		return nil, err
 	}
 	// When time runs out, every group that was not read yet counts as failing: that is no partial result.
 	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
-	}
-	resources := make(resourceLists, len(lists))
-	for _, l := range lists {
-		gv, invalid := schema.ParseGroupVersion(l.GroupVersion)
-		if invalid == nil {
-			resources[gv] = l
-		}
+		return nil, ctx.Err()
 	}
 	if partial != nil {
-		return resources, partial.Groups, nil //nolint:nilerr // groups that fail are a result here
+		return partial.Groups, nil //nolint:nilerr // groups that fail are a result here
 	}
-	return resources, nil, nil
+	return nil, nil
 }
 
 // apiGroups is the list for status: sorted, bounded, and only names that a server may give.
@@ -133,8 +127,14 @@ func apiGroups(list *metav1.APIGroupList, failing map[schema.GroupVersion]error)
 	return out[:min(len(out), maxGroups)]
 }
 
-func fingerprint(resources resourceLists, failing map[schema.GroupVersion]error) [sha256.Size]byte {
-	lines := make([]string, 0, len(resources)+len(failing))
+// fingerprint is over what one request tells: of a server without aggregated discovery that is no resource.
+func fingerprint(list *metav1.APIGroupList, resources resourceLists, failing map[schema.GroupVersion]error) [sha256.Size]byte {
+	lines := make([]string, 0, len(list.Groups)+len(resources)+len(failing))
+	for _, g := range list.Groups {
+		for _, v := range g.Versions {
+			lines = append(lines, v.GroupVersion)
+		}
+	}
 	for gv, l := range resources {
 		for _, r := range l.APIResources {
 			lines = append(lines, gv.String()+" "+r.Name+" "+r.Kind+" "+strconv.FormatBool(r.Namespaced))
@@ -188,8 +188,17 @@ func (s *cacheSource) GroupsAndMaybeResourcesWithContext(parent context.Context)
 		}
 		return nil, nil, nil, err
 	}
-	s.filled, s.print = true, fingerprint(resources, failing)
+	s.filled, s.print = true, fingerprint(list, resources, failing)
 	return list, resources, failing, nil
+}
+
+// ServerResourcesForGroupVersionWithContext is what the cache calls for one version; it logs the error.
+func (s *cacheSource) ServerResourcesForGroupVersionWithContext(ctx context.Context, gv string) (*metav1.APIResourceList, error) {
+	list, err := s.DiscoveryClient.ServerResourcesForGroupVersionWithContext(ctx, gv)
+	if err != nil {
+		return nil, &classified{class: classOf(err), cause: err}
+	}
+	return list, nil
 }
 
 func (s *cacheSource) recentError() error {

@@ -44,7 +44,7 @@ func legacy(w http.ResponseWriter, r *http.Request) {
 
 func TestAServerWithoutAggregatedDiscoveryIsProbedToo(t *testing.T) {
 	s, ca := stub(t, legacy)
-	c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+	c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
 	got, err := c.Probe(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestAServerWithoutAggregatedDiscoveryIsProbedToo(t *testing.T) {
 func TestAServerThatIsNoneGivesTheMapperAnErrorAndNoPanic(t *testing.T) {
 	for _, body := range []string{"{}", "[]", "null", `{"groups":null}`, `{"versions":[""]}`, `{"groups":[{"name":"a","versions":[{}]}]}`} {
 		s, ca := stub(t, always(200, "application/json", body))
-		c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+		c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
 		if _, err := c.Mapper.RESTMapping(schema.GroupKind{Kind: "Pod"}); err == nil {
 			t.Errorf("%s: a mapping was found", body)
 		}
@@ -143,7 +143,7 @@ func TestAPermittedProxyServesEveryKindOfRequest(t *testing.T) {
 	proxy, count := connectProxy(t, s.Listener.Addr().String())
 	// Only the proxy knows this name; the certificate of the stub is for example.com.
 	kubeconfig := kubeconfigFor("https://target.invalid:6443", ca, "{}", "tls-server-name: example.com", "proxy-url: '"+proxy+"'")
-	c := dial(t, kubeconfig, Options{AllowProxyURL: true})
+	c := clientOf(t, kubeconfig, Options{AllowProxyURL: true})
 	if _, err := c.Probe(t.Context()); err != nil {
 		t.Errorf("probe: %v", err)
 	}
@@ -161,7 +161,7 @@ func TestAPermittedProxyServesEveryKindOfRequest(t *testing.T) {
 
 func TestTheEnvironmentNamesNoProxy(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	if c := dial(t, working, Options{}); c.link.base.Proxy != nil {
+	if c := clientOf(t, working, Options{}); c.link.base.Proxy != nil {
 		t.Error("a proxy is asked for that the kubeconfig does not name")
 	}
 }
@@ -178,20 +178,20 @@ func TestARequestHasADeadlineAndItsAnswerABound(t *testing.T) {
 		}
 		<-r.Context().Done()
 	})
-	c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{RequestTimeout: 300 * time.Millisecond})
+	c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{RequestTimeout: 300 * time.Millisecond})
 	_, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).List(t.Context(), metav1.ListOptions{})
 	if Classify(err) == nil || Classify(err).Message != "the API server did not answer in time" {
 		t.Errorf("a list that hangs: %v", err)
 	}
-	patient := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
-	if _, err := discover(t.Context(), patient.live); Classify(err).Message != "the answer of the server is too large" {
+	patient := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+	if _, err := discover(opening(t.Context()), patient.live); Classify(err).Message != "the answer of the server is too large" {
 		t.Errorf("an endless answer: %v", err)
 	}
 }
 
 func TestALongWaitThatTheServerAsksForIsAnErrorAtOnce(t *testing.T) {
 	s, ca := stub(t, always(429, "text/plain", sentinel, "Retry-After", "3600"))
-	c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+	c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).List(ctx, metav1.ListOptions{})

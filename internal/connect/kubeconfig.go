@@ -2,8 +2,6 @@ package connect
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -11,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -21,23 +17,6 @@ import (
 
 // maxKubeconfig bounds the bytes that are parsed at all.
 const maxKubeconfig = 256 << 10
-
-// endpoint is all that a connection is built from: where, whom to trust, what to present.
-type endpoint struct {
-	// server is the URL exactly as the kubeconfig has it: https, with a host.
-	server     string
-	serverName string
-	// roots is nil when the kubeconfig names no authority: then the system's roots decide.
-	roots              *x509.CertPool
-	insecure           bool
-	proxy              *url.URL
-	disableCompression bool
-	token              string
-	// certificate is nil when none is presented.
-	certificate *tls.Certificate
-	// certificateEnds is when the client certificate expires, zero without one.
-	certificateEnds time.Time
-}
 
 // parseKubeconfig decides every field of a kubeconfig. It opens no file, runs no program and reads no
 // environment. Its errors are *failure.Error and hold names and field paths only, never values.
@@ -260,35 +239,6 @@ func (e *endpoint) readCluster(at string, n *yaml.Node, o Options) error {
 	return nil
 }
 
-// checkServer accepts https URLs with a host. Every connection carries credentials, so plain http is refused.
-func checkServer(at, server string) error {
-	if server == "" {
-		return broken("%s is not set", at)
-	}
-	u, err := url.Parse(server)
-	if err == nil && u.Scheme == "http" {
-		return unsupported("%s is plain http, which is not supported: use https", at)
-	}
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" || !validPort(u.Port()) {
-		return broken("%s is not an https URL", at)
-	}
-	if u.User != nil {
-		return unsupported("%s holds a user name, which is not supported: use a token or a client certificate", at)
-	}
-	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return broken("%s holds a query or a fragment: remove it", at)
-	}
-	return nil
-}
-
-func validPort(port string) bool {
-	if port == "" {
-		return true
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
-}
-
 func parseProxy(at, proxy string) (*url.URL, error) {
 	u, err := url.Parse(proxy)
 	if err != nil || u.Hostname() == "" || !validPort(u.Port()) {
@@ -306,9 +256,10 @@ func (e *endpoint) readUser(at string, n *yaml.Node, o Options) error {
 	if err != nil {
 		return err
 	}
-	e.token = scalar(user["token"])
-	if strings.ContainsFunc(e.token, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-		return broken("%s.token holds a space or another character that a header cannot carry", at)
+	if token := scalar(user["token"]); token != "" {
+		if err := e.setToken(at+".token", token); err != nil {
+			return err
+		}
 	}
 	cert, err := base64Field(at+".client-certificate-data", user["client-certificate-data"])
 	if err != nil {
@@ -326,15 +277,7 @@ func (e *endpoint) readUser(at string, n *yaml.Node, o Options) error {
 	case cert == nil:
 		return broken("%s.client-certificate-data is not set, but client-key-data is", at)
 	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return broken("%s.client-certificate-data and client-key-data are not a PEM certificate and its key", at)
-	}
-	e.certificate = &pair
-	if pair.Leaf != nil {
-		e.certificateEnds = pair.Leaf.NotAfter
-	}
-	return nil
+	return e.setCertificate(at+".client-certificate-data and client-key-data", cert, key)
 }
 
 // base64Field decodes a field, nil when it is not set.

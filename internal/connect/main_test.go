@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 )
 
 // environment is the API server that all tests of the package share.
@@ -60,6 +61,7 @@ func run(m *testing.M) int {
 type hub struct {
 	mu      sync.Mutex
 	secrets map[string]*corev1.Secret
+	maps    map[string]*corev1.ConfigMap
 	err     error
 }
 
@@ -69,12 +71,19 @@ func (h *hub) Get(_ context.Context, k client.ObjectKey, obj client.Object, _ ..
 	if h.err != nil {
 		return h.err
 	}
-	s, ok := h.secrets[k.String()]
-	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, k.Name)
+	switch into := obj.(type) {
+	case *corev1.Secret:
+		if s, ok := h.secrets[k.String()]; ok {
+			s.DeepCopyInto(into)
+			return nil
+		}
+	case *corev1.ConfigMap:
+		if m, ok := h.maps[k.String()]; ok {
+			m.DeepCopyInto(into)
+			return nil
+		}
 	}
-	s.DeepCopyInto(obj.(*corev1.Secret))
-	return nil
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, k.Name)
 }
 
 func (h *hub) List(context.Context, client.ObjectList, ...client.ListOption) error {
@@ -83,17 +92,34 @@ func (h *hub) List(context.Context, client.ObjectList, ...client.ListOption) err
 
 // put stores the Secret team/target with one entry.
 func (h *hub) put(uid, resourceVersion, entry, content string) {
+	h.putSecret("target", uid, resourceVersion, map[string][]byte{entry: []byte(content)})
+}
+
+// putSecret stores a Secret in the namespace team; without data it removes it.
+func (h *hub) putSecret(name, uid, resourceVersion string, data map[string][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.secrets == nil {
 		h.secrets = map[string]*corev1.Secret{}
 	}
-	h.secrets["team/target"] = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "team", Name: "target", UID: types.UID(uid), ResourceVersion: resourceVersion,
-		},
-		Data: map[string][]byte{entry: []byte(content)},
+	delete(h.secrets, "team/"+name)
+	if data != nil {
+		h.secrets["team/"+name] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: name, UID: types.UID(uid), ResourceVersion: resourceVersion,
+		}, Data: data}
 	}
+}
+
+// putMap stores a ConfigMap in the namespace team.
+func (h *hub) putMap(name, uid, resourceVersion string, data map[string]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.maps == nil {
+		h.maps = map[string]*corev1.ConfigMap{}
+	}
+	h.maps["team/"+name] = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: name, UID: types.UID(uid), ResourceVersion: resourceVersion,
+	}, Data: data}
 }
 
 // cluster is a Cluster whose kubeconfig is in the Secret team/target.
@@ -116,13 +142,13 @@ func cluster(uid, entry string) *v1alpha1.Cluster {
 // newPool is a pool whose clients are closed when the test ends.
 func newPool(t *testing.T, h client.Reader, o Options) *Pool {
 	t.Helper()
-	p := NewPool(h, o)
+	p := NewPool(h, dial.New(dial.Policy{AllowLoopback: true}), o)
 	t.Cleanup(p.Close)
 	return p
 }
 
-// dial is a client for a kubeconfig.
-func dial(t *testing.T, kubeconfig string, o Options) *Client {
+// clientOf is a client for a kubeconfig.
+func clientOf(t *testing.T, kubeconfig string, o Options) *Client {
 	t.Helper()
 	h := &hub{}
 	h.put("s1", "1", "value", kubeconfig)
@@ -138,7 +164,7 @@ func kubeconfigFor(server string, ca []byte, user string, cluster ...string) str
 	if ca != nil {
 		cluster = append(cluster, "certificate-authority-data: "+base64.StdEncoding.EncodeToString(ca))
 	}
-	cluster = append(cluster, "server: "+server)
+	cluster = append(cluster, "server: '"+server+"'")
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: east

@@ -9,16 +9,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -29,6 +28,8 @@ type Options struct {
 	// RequestTimeout is the total time of any other request, except a watch. Default 60 s, which is
 	// the limit of the API server itself.
 	RequestTimeout time.Duration
+	// Concurrency is how many steps at once may work on one Cluster, in this process. Default 32.
+	Concurrency int
 	// AllowInsecureSkipTLSVerify honours that kubeconfig field instead of refusing it.
 	AllowInsecureSkipTLSVerify bool
 	// AllowProxyURL honours that kubeconfig field instead of refusing it.
@@ -38,82 +39,138 @@ type Options struct {
 // ErrClosed is returned by a Pool that was closed.
 var ErrClosed = errors.New("the connection pool is closed")
 
+// idleAfter is how long a client that nobody asks for is kept. A Cluster that is deleted is evicted where its
+// finalizer ran; this is for the other processes.
+const idleAfter = 30 * time.Minute
+
 // Pool keeps one Client per Cluster for as long as what it was built from stays the same. It is safe for
 // concurrent use; no lock is held during a request.
 type Pool struct {
 	hub     client.Reader
+	dialer  *dial.Dialer
 	options Options
+	metrics poolMetrics
 
 	mu      sync.Mutex
-	clients map[types.UID]pooled
+	clients map[place]*pooled
 	closed  bool
+}
+
+// place is where the client of a Cluster is in the pool. The one of kept credentials is beside the other, so
+// that neither takes the other's place.
+type place struct {
+	cluster types.UID
+	kept    bool
 }
 
 // pooled is a client and what it was built from.
 type pooled struct {
-	key    key
-	client *Client
+	version string
+	client  *Client
+	idle    *time.Timer
 }
 
-// key changes with everything that a connection depends on. A Secret that was deleted and made again has
-// another UID. The rest of the Cluster's spec is not part of it: new metadata must not cut watches.
-type key struct {
-	secretUID       types.UID
-	resourceVersion string
-	entry           string
-}
-
-// NewPool makes an empty pool. hub reads Secrets, without a cache: each call of Client costs one GET.
-func NewPool(hub client.Reader, o Options) *Pool {
+// NewPool makes an empty pool. hub reads Secrets and ConfigMaps, without a cache: each call of Client costs one
+// or two GETs. Every connection is opened by the dialer.
+func NewPool(hub client.Reader, d *dial.Dialer, o Options) *Pool {
 	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, 20*time.Second)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Minute)
-	return &Pool{hub: hub, options: o, clients: map[types.UID]pooled{}}
+	o.Concurrency = cmp.Or(o.Concurrency, 32)
+	return &Pool{hub: hub, dialer: d, options: o, metrics: newPoolMetrics(), clients: map[place]*pooled{}}
 }
 
-// Client gives the client of a Cluster, a new one when spec or Secret changed; the one before is closed. It
+// Client gives the client of a Cluster, a new one when what the spec names changed; the one before is closed. It
 // makes no request to the target. A *failure.Error is a verdict about the Cluster: Unsupported (terminal) or
 // ProbeFailed (transient). Any other error is ErrClosed or a failure of the hub, and no verdict.
 func (p *Pool) Client(ctx context.Context, c *v1alpha1.Cluster) (*Client, error) {
-	ref, err := secretRef(c)
-	if err != nil {
-		p.Evict(c.UID)
-		return nil, err
-	}
-	secret, err := p.readSecret(ctx, c.Namespace, ref)
+	m, err := p.read(ctx, c)
 	if err != nil {
 		if _, verdict := failure.As(err); verdict {
-			p.Evict(c.UID)
+			p.evict(place{cluster: c.UID}, nil, evictedChanged)
 		}
 		return nil, err
 	}
-	entry, data, err := kubeconfigOf(secret, ref)
-	if err != nil {
-		p.Evict(c.UID)
-		return nil, err
-	}
-	k := key{secretUID: secret.UID, resourceVersion: secret.ResourceVersion, entry: entry}
-	if found, err := p.lookup(c.UID, k); found != nil || err != nil {
-		return found, err
-	}
-	e, err := parseKubeconfig(data, p.options)
-	if err != nil {
-		p.Evict(c.UID)
-		return nil, located(err, c.Namespace, ref.Name, entry)
-	}
-	fresh, err := newClient(e, p.options)
-	if err != nil {
-		return nil, err
-	}
-	return p.keep(c.UID, k, fresh)
+	return p.client(place{cluster: c.UID}, m, c)
 }
 
-// Evict closes the client of a Cluster, if there is one. Requests that run may end.
+// ClientForCleanup is Client for the removal of what convoy applied, once a deletion has begun: when what the spec
+// names is gone or broken, it connects with the last credentials that worked, which convoy keeps for that.
+func (p *Pool) ClientForCleanup(ctx context.Context, c *v1alpha1.Cluster) (*Client, error) {
+	found, err := p.Client(ctx, c)
+	if _, verdict := failure.As(err); !verdict {
+		return found, err
+	}
+	m, missing := p.readKept(ctx, c)
+	if _, none := failure.As(missing); none {
+		return nil, err // nothing is kept: why the spec does not connect is what matters
+	}
+	if missing != nil {
+		return nil, missing
+	}
+	return p.client(place{cluster: c.UID, kept: true}, m, c)
+}
+
+// client gives the client that was built from m, building it when there is none.
+func (p *Pool) client(at place, m material, c *v1alpha1.Cluster) (*Client, error) {
+	version := m.version()
+	found, err := p.lookup(at, version)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		e, err := m.endpoint(p.options)
+		if err != nil {
+			p.evict(at, nil, evictedChanged)
+			return nil, err
+		}
+		fresh, err := newClient(e, p.dialer, p.options)
+		if err != nil {
+			return nil, err
+		}
+		fresh.material = m
+		fresh.link.onUnauthorized = func() { p.evict(at, fresh, evictedUnauthorized) }
+		if found, err = p.keep(at, version, fresh); err != nil {
+			return nil, err
+		}
+	}
+	found.identity.expect(c.Status.ClusterID, c.Annotations[v1alpha1.AnnotationAcceptClusterID])
+	return found, nil
+}
+
+// Evict closes the clients of a Cluster that is gone, if there are any. Requests that run may end.
 func (p *Pool) Evict(uid types.UID) {
+	p.evict(place{cluster: uid}, nil, evictedDeleted)
+	p.evict(place{cluster: uid, kept: true}, nil, evictedDeleted)
+}
+
+// evict closes the client of a place; only that one when it is given.
+func (p *Pool) evict(at place, only *Client, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if held, ok := p.clients[uid]; ok {
-		delete(p.clients, uid)
-		held.client.close()
+	if held, ok := p.clients[at]; ok && (only == nil || held.client == only) {
+		p.dropLocked(at, held, reason)
+	}
+}
+
+// dropLocked takes a client out of the pool.
+func (p *Pool) dropLocked(at place, held *pooled, reason string) {
+	delete(p.clients, at)
+	held.idle.Stop()
+	held.client.close()
+	p.metrics.evictions.WithLabelValues(reason).Inc()
+}
+
+// retire evicts a client that nobody asked for in a while, unless requests still run on it.
+func (p *Pool) retire(at place, c *Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held, ok := p.clients[at]
+	switch {
+	case !ok || held.client != c:
+	case c.link.busy():
+		held.idle.Reset(idleAfter)
+	default:
+		p.dropLocked(at, held, evictedIdle)
 	}
 }
 
@@ -123,117 +180,59 @@ func (p *Pool) Close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	for _, held := range p.clients {
+		held.idle.Stop()
 		held.client.close()
 	}
 	clear(p.clients)
 }
 
-// lookup gives the client that was built from k, nil when there is none.
-func (p *Pool) lookup(uid types.UID, k key) (*Client, error) {
+// lookup gives the client of a version, nil when there is none.
+func (p *Pool) lookup(at place, version string) (*Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
-	if held, ok := p.clients[uid]; ok && held.key == k {
-		return held.client, nil
+	held, ok := p.clients[at]
+	if !ok || held.version != version {
+		return nil, nil
 	}
-	return nil, nil
+	held.idle.Reset(idleAfter)
+	return held.client, nil
 }
 
 // keep stores a client, unless another call has just stored an equal one: then that one is used.
-func (p *Pool) keep(uid types.UID, k key, fresh *Client) (*Client, error) {
+func (p *Pool) keep(at place, version string, fresh *Client) (*Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		fresh.close()
 		return nil, ErrClosed
 	}
-	held, ok := p.clients[uid]
-	if ok && held.key == k {
+	held, ok := p.clients[at]
+	if ok && held.version == version {
 		fresh.close()
 		return held.client, nil
 	}
 	if ok {
-		held.client.close()
+		p.dropLocked(at, held, evictedChanged)
 	}
-	p.clients[uid] = pooled{key: k, client: fresh}
+	idle := time.AfterFunc(idleAfter, func() { p.retire(at, fresh) })
+	p.clients[at] = &pooled{version: version, client: fresh, idle: idle}
 	return fresh, nil
 }
 
-// secretRef decides whether convoy serves the connection that a Cluster asks for.
-func secretRef(c *v1alpha1.Cluster) (v1alpha1.KubeconfigSecretRef, error) {
-	var none v1alpha1.KubeconfigSecretRef
-	if c.Spec.ConnectionMode != v1alpha1.ConnectionModeAgentless {
-		return none, unsupported("connectionMode %s is not supported: use %s",
-			shown(c.Spec.ConnectionMode), v1alpha1.ConnectionModeAgentless)
-	}
-	if c.Spec.Agentless == nil {
-		return none, unsupported("connectionMode %s needs spec.agentless", v1alpha1.ConnectionModeAgentless)
-	}
-	auth := c.Spec.Agentless.Auth
-	if auth.Type != v1alpha1.AuthTypeKubeconfig {
-		return none, unsupported("auth.type %s is not supported: use %s", shown(auth.Type), v1alpha1.AuthTypeKubeconfig)
-	}
-	if auth.Kubeconfig == nil || auth.Kubeconfig.SecretRef.Name == "" {
-		return none, unsupported("auth.type %s needs auth.kubeconfig.secretRef", v1alpha1.AuthTypeKubeconfig)
-	}
-	return auth.Kubeconfig.SecretRef, nil
+// Describe is that of a prometheus.Collector.
+func (p *Pool) Describe(to chan<- *prometheus.Desc) {
+	to <- p.metrics.size
+	p.metrics.evictions.Describe(to)
 }
 
-func (p *Pool) readSecret(ctx context.Context, namespace string, ref v1alpha1.KubeconfigSecretRef) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	err := p.hub.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, secret)
-	switch {
-	case err == nil:
-		return secret, nil
-	case apierrors.IsNotFound(err):
-		return nil, badSecretf(err, "Secret %s does not exist in namespace %s: create it", ref.Name, namespace)
-	case apierrors.IsForbidden(err):
-		return nil, badSecretf(err, "convoy may not read Secret %s in namespace %s: let it get Secrets there", ref.Name, namespace)
-	}
-	return nil, fmt.Errorf("read Secret %s in namespace %s: %w", ref.Name, namespace, &classified{class: hubFailed, cause: err})
-}
-
-// Default entries of a Secret, in this order. Never just any entry: it might be another secret.
-var defaultEntries = []string{"value", "value.yaml"}
-
-// kubeconfigOf selects the entry of a Secret, and its name.
-func kubeconfigOf(s *corev1.Secret, ref v1alpha1.KubeconfigSecretRef) (string, []byte, error) {
-	entry := ref.Key
-	if entry == "" {
-		entry = defaultEntries[0]
-		for _, name := range defaultEntries {
-			if _, ok := s.Data[name]; ok {
-				entry = name
-				break
-			}
-		}
-	}
-	data, ok := s.Data[entry]
-	switch {
-	case !ok && ref.Key == "":
-		return "", nil, badSecretf(nil, "Secret %s in namespace %s has neither key %s nor key %s: set secretRef.key",
-			s.Name, s.Namespace, defaultEntries[0], defaultEntries[1])
-	case !ok:
-		return "", nil, badSecretf(nil, "Secret %s in namespace %s has no key %s", s.Name, s.Namespace, shown(entry))
-	case len(data) == 0:
-		return "", nil, badSecretf(nil, "Secret %s in namespace %s has nothing in key %s", s.Name, s.Namespace, shown(entry))
-	}
-	return entry, data, nil
-}
-
-func badSecretf(cause error, format string, args ...any) error {
-	return failure.Transient(v1alpha1.ReasonProbeFailed, &classified{class: badSecret, cause: cause}, format, args...)
-}
-
-// located adds to a failure of a kubeconfig where that kubeconfig is.
-func located(err error, namespace, name, entry string) error {
-	f, ok := failure.As(err)
-	if !ok {
-		return err
-	}
-	at := *f
-	at.Message = fmt.Sprintf("Secret %s in namespace %s, key %s: %s", name, namespace, shown(entry), f.Message)
-	return &at
+// Collect is that of a prometheus.Collector: how many clients there are, and how many were closed, and why.
+func (p *Pool) Collect(to chan<- prometheus.Metric) {
+	p.mu.Lock()
+	size := len(p.clients)
+	p.mu.Unlock()
+	to <- prometheus.MustNewConstMetric(p.metrics.size, prometheus.GaugeValue, float64(size))
+	p.metrics.evictions.Collect(to)
 }

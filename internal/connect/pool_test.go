@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -23,7 +24,7 @@ func TestASecretThatHoldsNoKubeconfigIsNamed(t *testing.T) {
 	for _, tc := range []struct {
 		name, entry, key, content, want string
 	}{
-		{"explicit key that is missing", "value", "kubeconfig", working, "Secret target in namespace team has no key kubeconfig"},
+		{"explicit key that is missing", "value", "kubeconfig", working, "Secret target in namespace team has no key kubeconfig: set secretRef.key"},
 		{"no default key", "kubeconfig", "", working, "Secret target in namespace team has neither key value nor key value.yaml: set secretRef.key"},
 		{"empty key", "value", "", "", "Secret target in namespace team has nothing in key value"},
 		{"broken content", "k", "k", contexts, "Secret target in namespace team, key k: current-context is not set"},
@@ -61,16 +62,21 @@ func TestTheDefaultKeyIsValueAndThenValueYAML(t *testing.T) {
 }
 
 func TestAConnectionThatIsNotBuiltIsUnsupported(t *testing.T) {
-	agent, token, bare, hollow := cluster("u", ""), cluster("u", ""), cluster("u", ""), cluster("u", "")
+	agent, oidc, bare, hollow := cluster("u", ""), cluster("u", ""), cluster("u", ""), cluster("u", "")
+	token, certificate := cluster("u", ""), cluster("u", "")
 	agent.Spec.ConnectionMode = "agent"
+	oidc.Spec.Agentless.Auth = v1alpha1.ClusterAuth{Type: "oidc"}
 	token.Spec.Agentless.Auth = v1alpha1.ClusterAuth{Type: "token"}
+	certificate.Spec.Agentless.Auth = v1alpha1.ClusterAuth{Type: "clientCertificate"}
 	bare.Spec.Agentless = nil
 	hollow.Spec.Agentless.Auth.Kubeconfig = nil
 	for want, c := range map[string]*v1alpha1.Cluster{
-		"connectionMode agent is not supported: use agentless": agent,
-		"auth.type token is not supported: use kubeconfig":     token,
-		"connectionMode agentless needs spec.agentless":        bare,
-		"auth.type kubeconfig needs auth.kubeconfig.secretRef": hollow,
+		"connectionMode agent is not supported: use agentless":                        agent,
+		"auth.type oidc is not supported: use kubeconfig, token or clientCertificate": oidc,
+		"auth.type token needs auth.token.secretRef":                                  token,
+		"auth.type clientCertificate needs auth.clientCertificate.secretRef":          certificate,
+		"connectionMode agentless needs spec.agentless":                               bare,
+		"auth.type kubeconfig needs auth.kubeconfig.secretRef":                        hollow,
 	} {
 		_, err := newPool(t, &hub{}, Options{}).Client(t.Context(), c)
 		f, ok := failure.As(err)
@@ -93,7 +99,7 @@ func TestAFailureOfTheHubIsNoVerdictAboutTheTarget(t *testing.T) {
 	if _, ok := failure.As(err); err == nil || ok || Unreachable(err) {
 		t.Errorf("a hub that fails gave %v (unreachable %v)", err, Unreachable(err))
 	}
-	if got := Classify(err).Message; got != "the hub did not give the Secret of the Cluster" {
+	if got := Classify(err).Message; got != "the hub did not give what the Cluster names" {
 		t.Errorf("message %q", got)
 	}
 	h.err = nil
@@ -218,7 +224,7 @@ func TestNoSocketAndNoGoroutineIsLeftAfterAnEviction(t *testing.T) {
 			baseline := runtime.NumGoroutine()
 			h := &hub{}
 			h.put("s", "1", "value", kubeconfigFor(s.URL, ca, "{}"))
-			p := NewPool(h, Options{})
+			p := NewPool(h, dial.New(dial.Policy{AllowLoopback: true}), Options{})
 			c, err := p.Client(t.Context(), cluster("u", ""))
 			if err != nil {
 				t.Fatal(err)

@@ -160,14 +160,14 @@ func TestAFailingGroupIsListedAndLeavesTheOthersWorking(t *testing.T) {
 }
 
 func TestARealServerTellsUnauthorizedForbiddenAndGoneApart(t *testing.T) {
-	admin := dial(t, string(realKubeconfig(t, "system:masters")), Options{})
-	nobody := dial(t, string(realKubeconfig(t, "nobody")), Options{})
+	admin := clientOf(t, string(realKubeconfig(t, "system:masters")), Options{})
+	nobody := clientOf(t, string(realKubeconfig(t, "nobody")), Options{})
 	ca := environment.Config.CAData
-	stranger := dial(t, kubeconfigFor(environment.ControlPlane.APIServer.SecureServing.URL("https", "").String(), ca, "{token: wrong}"), Options{})
+	stranger := clientOf(t, kubeconfigFor(environment.ControlPlane.APIServer.SecureServing.URL("https", "").String(), ca, "{token: wrong}"), Options{})
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 	_, err := nobody.Dynamic.Resource(secrets).List(t.Context(), metav1.ListOptions{})
-	if !apierrors.IsForbidden(err) || Unreachable(err) || Classify(err).Message != "the credentials of the kubeconfig are not allowed to do this (HTTP 403)" {
+	if !apierrors.IsForbidden(err) || Unreachable(err) || Classify(err).Message != "the credentials are not allowed to do this (HTTP 403)" {
 		t.Errorf("forbidden: %v, %v", err, Classify(err))
 	}
 	if got, err := nobody.Probe(t.Context()); err != nil || got.ClusterID != "" {
@@ -177,7 +177,7 @@ func TestARealServerTellsUnauthorizedForbiddenAndGoneApart(t *testing.T) {
 	if !apierrors.IsUnauthorized(err) || !Unreachable(err) {
 		t.Errorf("unauthorized: %v", err)
 	}
-	if _, err := stranger.Probe(t.Context()); err == nil || err.Error() != "the API server does not accept the credentials of the kubeconfig (HTTP 401)" {
+	if _, err := stranger.Probe(t.Context()); err == nil || err.Error() != "the API server does not accept the credentials (HTTP 401)" {
 		t.Errorf("probe with a wrong token: %v", err)
 	}
 	gone := schema.GroupVersionResource{Group: "gone.example.test", Version: "v1", Resource: "things"}
@@ -221,7 +221,7 @@ func TestAProbeEndsInTimeWhateverTheServerDoes(t *testing.T) {
 func expectTimeout(t *testing.T, name, kubeconfig string) {
 	t.Helper()
 	const limit = 300 * time.Millisecond
-	c := dial(t, kubeconfig, Options{ProbeTimeout: limit})
+	c := clientOf(t, kubeconfig, Options{ProbeTimeout: limit})
 	start := time.Now()
 	_, err := c.Probe(t.Context())
 	if err == nil || err.Error() != "the API server did not answer in time" || !Unreachable(err) {
@@ -238,7 +238,7 @@ func TestAProbeThatIsCancelledIsNoVerdict(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	})
-	c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+	c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-arrived
@@ -252,7 +252,7 @@ func TestAProbeThatIsCancelledIsNoVerdict(t *testing.T) {
 func TestThoseWhoQueueForAHangingDiscoveryFailTogether(t *testing.T) {
 	s, ca := stub(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	const limit = 400 * time.Millisecond
-	c := dial(t, kubeconfigFor(s.URL, ca, "{}"), Options{ProbeTimeout: limit})
+	c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{ProbeTimeout: limit})
 	start := time.Now()
 	errs := make(chan error)
 	for range 50 {

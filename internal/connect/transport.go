@@ -3,19 +3,22 @@ package connect
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/transport"
+
+	"kumodo.io/convoy/internal/dial"
 )
 
 const (
 	userAgent = "convoy"
 	// A request that never ends is cut by its own deadline; these only find a dead peer sooner.
-	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
 	pingAfter        = 15 * time.Second
 	pingTimeout      = 5 * time.Second
@@ -30,6 +33,15 @@ type link struct {
 	next    http.RoundTripper
 	base    *http.Transport
 	timeout time.Duration
+	dialer  *dial.Dialer
+	// proxied is the host that a proxy connects to, empty without a proxy.
+	proxied string
+	// onUnauthorized is called when the server does not accept the credentials.
+	onUnauthorized func()
+	// opened counts the connections that were opened.
+	opened atomic.Int64
+	// troubled is whether the last request that ended got no answer.
+	troubled atomic.Bool
 
 	mu       sync.Mutex
 	conns    map[*trackedConn]struct{}
@@ -39,8 +51,11 @@ type link struct {
 }
 
 // newLink builds the transport of an endpoint. Nothing is dialled yet.
-func newLink(e *endpoint, o Options) (*link, error) {
-	l := &link{timeout: o.RequestTimeout, conns: map[*trackedConn]struct{}{}, done: make(chan struct{})}
+func newLink(e *endpoint, d *dial.Dialer, o Options) (*link, error) {
+	l := &link{
+		timeout: o.RequestTimeout, dialer: d, onUnauthorized: func() {},
+		conns: map[*trackedConn]struct{}{}, done: make(chan struct{}),
+	}
 	tlsConfig := &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: e.roots, ServerName: e.serverName,
 		InsecureSkipVerify: e.insecure, //nolint:gosec // set only when the operator permits the kubeconfig field
@@ -64,6 +79,7 @@ func newLink(e *endpoint, o Options) (*link, error) {
 	}
 	// Without a proxy in the kubeconfig there is none: the process's environment must not redirect credentials.
 	if e.proxy != nil {
+		l.proxied = e.host()
 		l.base.Proxy = http.ProxyURL(e.proxy)
 		l.base.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
 			if r.StatusCode != http.StatusOK {
@@ -98,6 +114,12 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		end = func() { cancel(); l.end() }
 	}
 	resp, err := l.next.RoundTrip(r)
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, errNoConnection) { // these say nothing about the server
+		l.troubled.Store(err != nil)
+	}
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		l.onUnauthorized()
+	}
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		resp, err = asStatus(r, resp)
 	}
@@ -113,6 +135,13 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 func watching(r *http.Request) bool {
 	watch := r.URL.Query().Get("watch")
 	return watch == "true" || watch == "1"
+}
+
+// busy reports whether a request is running.
+func (l *link) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight > 0
 }
 
 func (l *link) begin() {
@@ -153,12 +182,21 @@ func (l *link) reapLocked() {
 	clear(l.conns)
 }
 
-// dial is the only place that opens a socket to a target.
+// dial is the only place that opens a socket to a target, or to the proxy before it.
 func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+	if ctx.Value(mayOpen{}) == nil {
+		return nil, errNoConnection
+	}
+	if l.proxied != "" {
+		if err := l.dialer.CheckHost(ctx, l.proxied); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := l.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
+	l.opened.Add(1)
 	tracked := &trackedConn{Conn: conn, link: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()

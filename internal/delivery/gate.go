@@ -28,6 +28,24 @@ func Gate(name string, c *v1alpha1.Cluster) (open bool, message string) {
 	return true, ""
 }
 
+// ClusterIdentity names the cluster that a Cluster object leads to: another object, or another cluster that was accepted
+// in the place of the former, is another identity.
+func ClusterIdentity(c *v1alpha1.Cluster) string {
+	if c.Status.ClusterID == "" {
+		return string(c.UID)
+	}
+	return string(c.UID) + "/" + c.Status.ClusterID
+}
+
+// SameCluster reports whether a Cluster leads to the cluster that was recorded by the UID of its object and by its own
+// ID, which may not be known: also when the object was made anew since, but not when another cluster was accepted.
+func SameCluster(c *v1alpha1.Cluster, uid, id string) bool {
+	if id != "" && c.Status.ClusterID != "" {
+		return id == c.Status.ClusterID
+	}
+	return string(c.UID) == uid
+}
+
 // Patience is how much longer a deletion that began at deleted waits for a Cluster that is unreachable: nothing is
 // left when it is to give up. It is not bounded when the policy blocks.
 func Patience(p v1alpha1.ReleaseDeletionPolicy, deleted, now time.Time) (left time.Duration, bounded bool) {

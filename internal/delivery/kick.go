@@ -26,8 +26,12 @@ const (
 	KickDependency KickReason = "Dependency"
 	// KickResync: nothing changed; the periodic resync of the informer came round.
 	KickResync KickReason = "Resync"
+	// KickSuspected: the Cluster gave no answer to somebody who works on it.
+	KickSuspected KickReason = "Suspected"
 	// KickDeleting: the object is being deleted, or changed while it is.
 	KickDeleting KickReason = "Deleting"
+	// KickGone: the object does not exist any more. Such a kick has no UID.
+	KickGone KickReason = "Gone"
 )
 
 // Kick is what the watcher signals: a hint to look, never what to do. Workflows drain all pending kicks and
@@ -59,6 +63,8 @@ const (
 	QueueSource = "convoy-source"
 	// QueueApply runs everything that changes a target.
 	QueueApply = "convoy-apply"
+	// QueueObserve runs what waits for a target for long and loads it little.
+	QueueObserve = "convoy-observe"
 )
 
 // Names of the workflow types.

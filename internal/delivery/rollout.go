@@ -18,7 +18,7 @@ func InputsDigest(r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) str
 		Revision   string  `json:"revision"`
 		Cluster    string  `json:"cluster"`
 		Context    Context `json:"context"`
-	}{1, string(r.UID), r.Generation, revision, string(c.UID), NewContext(c, r)}
+	}{1, string(r.UID), r.Generation, revision, ClusterIdentity(c), NewContext(c, r)}
 	data, err := json.Marshal(inputs) // maps are written with sorted keys
 	if err != nil {
 		panic(err) // strings and maps of strings always marshal
@@ -28,23 +28,23 @@ func InputsDigest(r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) str
 }
 
 // UpToDate reports whether a reconcile with these inputs has nothing to do: the last rollout concluded well
-// from the same inputs, on the same Cluster.
-func UpToDate(s *v1alpha1.ReleaseStatus, inputs, clusterUID string) bool {
-	return s.InputsDigest == inputs && delivered(s, clusterUID) && s.RenderRef != nil && s.RenderRef.Digest == s.Rollout.Digest
+// from the same inputs, on the same cluster, which ClusterIdentity names.
+func UpToDate(s *v1alpha1.ReleaseStatus, inputs, cluster string) bool {
+	return s.InputsDigest == inputs && delivered(s, cluster) && s.RenderRef != nil && s.RenderRef.Digest == s.Rollout.Digest
 }
 
-func delivered(s *v1alpha1.ReleaseStatus, clusterUID string) bool {
-	return s.Rollout != nil && s.Rollout.Phase == v1alpha1.RolloutSucceeded && s.Rollout.Cluster == clusterUID
+func delivered(s *v1alpha1.ReleaseStatus, cluster string) bool {
+	return s.Rollout != nil && s.Rollout.Phase == v1alpha1.RolloutSucceeded && s.Rollout.Cluster == cluster
 }
 
 // NextRollout decides which rollout a render needs: 0 when the last one delivered this very render to this
 // Cluster, the number of the last one when it is still to conclude with this render, else a new number.
-func NextRollout(s *v1alpha1.ReleaseStatus, digest, clusterUID string) int64 {
+func NextRollout(s *v1alpha1.ReleaseStatus, digest, cluster string) int64 {
 	last := s.Rollout
 	switch {
 	case last == nil:
 		return 1
-	case last.Digest != digest || last.Cluster != clusterUID || last.Phase == v1alpha1.RolloutFailed:
+	case last.Digest != digest || last.Cluster != cluster || last.Phase == v1alpha1.RolloutFailed:
 		return last.Number + 1
 	case last.Phase == v1alpha1.RolloutSucceeded:
 		return 0

@@ -1,0 +1,61 @@
+package activities
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Metrics are about the probes that this process made. It is a prometheus.Collector.
+type Metrics struct {
+	probes   *prometheus.CounterVec
+	failures *prometheus.GaugeVec
+	duration *prometheus.HistogramVec
+}
+
+// NewMetrics returns metrics that count nothing yet.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "convoy_cluster_probes_total", Help: "Probes of a Cluster, by the reason of their verdict.",
+		}, []string{"namespace", "cluster", "result"}),
+		failures: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "convoy_cluster_probe_consecutive_failures",
+			Help: "Probes of a Cluster that failed in a row, as the process knows that probed it last.",
+		}, []string{"namespace", "cluster"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "convoy_cluster_probe_duration_seconds", Help: "Duration of probes, by the reason of their verdict.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60},
+		}, []string{"result"}),
+	}
+}
+
+// probed counts one probe. failures is how many failed in a row by now.
+func (m *Metrics) probed(k delivery.Key, result string, took time.Duration, failures int) {
+	m.probes.WithLabelValues(k.Namespace, k.Name, result).Inc()
+	m.failures.WithLabelValues(k.Namespace, k.Name).Set(float64(failures))
+	m.duration.WithLabelValues(result).Observe(took.Seconds())
+}
+
+// forget drops the series of a Cluster that is gone.
+func (m *Metrics) forget(k delivery.Key) {
+	labels := prometheus.Labels{"namespace": k.Namespace, "cluster": k.Name}
+	m.probes.DeletePartialMatch(labels)
+	m.failures.DeletePartialMatch(labels)
+}
+
+// Describe is that of a prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	m.probes.Describe(to)
+	m.failures.Describe(to)
+	m.duration.Describe(to)
+}
+
+// Collect is that of a prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.probes.Collect(to)
+	m.failures.Collect(to)
+	m.duration.Collect(to)
+}
