@@ -10,8 +10,7 @@ LDFLAGS := -X main.version=$(VERSION)
 MODULES := . dev tools/image
 ALL_MODULES := $(MODULES) tools dev/controlplane
 GO_TOOLS := controller-gen golangci-lint workflowcheck govulncheck benchstat
-N ?= 100
-M ?= 4
+SUITE ?= releases
 
 controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -48,8 +47,8 @@ verify: generate ## checks that what is generated is committed and that the modu
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
 	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -count=1 -timeout 15m ./...); done
 
-bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; ARGS="-json FILE" keeps the figures
-	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -n $(N) -m $(M) $(ARGS)
+bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; ARGS="-json FILE" keeps the figures
+	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
 
 demo: tools bin/convoy ## shows the product at work and keeps running
 	go build -C dev -o $(BIN)/demo ./demo && KUBEBUILDER_ASSETS=$(BIN) exec bin/demo

@@ -95,8 +95,12 @@ func TestAClusterRegisteredAnewIsTheSameTargetOnlyByItsIdentity(t *testing.T) {
 	again := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-2"}, Status: v1alpha1.ClusterStatus{ClusterID: "target-a"}}
 	other := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-2"}, Status: v1alpha1.ClusterStatus{ClusterID: "target-b"}}
 	unprobed := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-2"}}
-	got := []bool{sameTarget(again, known), sameTarget(other, known), sameTarget(unprobed, known), sameTarget(unprobed, unknown)}
-	if diff := cmp.Diff([]bool{true, false, false, false}, got); diff != "" {
+	accepted := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-1"}, Status: v1alpha1.ClusterStatus{ClusterID: "target-b"}}
+	got := []bool{
+		sameTarget(again, known), sameTarget(other, known), sameTarget(unprobed, known), sameTarget(unprobed, unknown),
+		sameTarget(accepted, known), sameTarget(accepted, unknown),
+	}
+	if diff := cmp.Diff([]bool{true, false, false, false, false, true}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

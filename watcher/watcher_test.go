@@ -1,11 +1,17 @@
 package watcher
 
 import (
+	"context"
+	"runtime"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -83,6 +89,16 @@ func TestWhichEventWakesAClusterAndWhy(t *testing.T) {
 		"its status": {func(q queue) {
 			on.Update(t.Context(), update{ObjectOld: known, ObjectNew: later(func(c *v1alpha1.Cluster) { c.ResourceVersion = "2" })}, q)
 		}, ""},
+		"the acceptance of another cluster": {func(q queue) {
+			on.Update(t.Context(), update{ObjectOld: known, ObjectNew: later(func(c *v1alpha1.Cluster) {
+				c.ResourceVersion, c.Annotations = "2", map[string]string{v1alpha1.AnnotationAcceptClusterID: "id"}
+			})}, q)
+		}, delivery.KickChanged},
+		"another annotation": {func(q queue) {
+			on.Update(t.Context(), update{ObjectOld: known, ObjectNew: later(func(c *v1alpha1.Cluster) {
+				c.ResourceVersion, c.Annotations = "2", map[string]string{"note": "n"}
+			})}, q)
+		}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -91,4 +107,63 @@ func TestWhichEventWakesAClusterAndWhy(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAClusterIsIndexedByWhatItConnectsWith(t *testing.T) {
+	ca := &v1alpha1.CAPublicCertRef{Kind: "ConfigMap", Name: "ca"}
+	kubeconfig := &v1alpha1.KubeconfigAuth{SecretRef: v1alpha1.KubeconfigSecretRef{Name: "kc"}}
+	token := &v1alpha1.TokenAuth{SecretRef: v1alpha1.TokenSecretRef{Name: "tok"}}
+	certificate := &v1alpha1.ClientCertificateAuth{SecretRef: v1alpha1.CertificateSecretRef{Name: "crt"}}
+	for name, tc := range map[string]struct {
+		agentless *v1alpha1.AgentlessConnection
+		want      []string
+	}{
+		"nothing": {nil, nil},
+		"a kubeconfig, which has its own CA": {&v1alpha1.AgentlessConnection{
+			CAPublicCertRef: ca, Auth: v1alpha1.ClusterAuth{Type: "kubeconfig", Kubeconfig: kubeconfig, Token: token},
+		}, []string{"Secret/kc"}},
+		"a token": {&v1alpha1.AgentlessConnection{
+			CAPublicCertRef: ca, Auth: v1alpha1.ClusterAuth{Type: "token", Kubeconfig: kubeconfig, Token: token},
+		}, []string{"ConfigMap/ca", "Secret/tok"}},
+		"a certificate without a CA": {&v1alpha1.AgentlessConnection{
+			Auth: v1alpha1.ClusterAuth{Type: "clientCertificate", ClientCertificate: certificate},
+		}, []string{"Secret/crt"}},
+		"a type that is not built": {&v1alpha1.AgentlessConnection{Auth: v1alpha1.ClusterAuth{Type: "oidc", Token: token}}, nil},
+	} {
+		got := connectsWith(&v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Agentless: tc.agentless}})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestASecretThatIsMadeAgainWakesItsClustersOnce(t *testing.T) {
+	w := &watcher{}
+	on := w.onDependency(func(context.Context, client.Object) []types.NamespacedName {
+		return []types.NamespacedName{{Namespace: "team", Name: "east"}}
+	})
+	secret := metadataOf("Secret")
+	secret.Name = "target"
+	clock := clocktesting.NewFakeClock(time.Now())
+	q := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[request](),
+		workqueue.TypedRateLimitingQueueConfig[request]{Clock: clock})
+	defer q.ShutDown()
+	pass := func(d time.Duration, want int) {
+		t.Helper()
+		for !clock.HasWaiters() {
+			runtime.Gosched()
+		}
+		clock.Step(d)
+		deadline := time.Now().Add(10 * time.Second)
+		for q.Len() < want && time.Now().Before(deadline) {
+			runtime.Gosched()
+		}
+		if q.Len() != want {
+			t.Fatalf("%d requests are due, want %d", q.Len(), want)
+		}
+	}
+	on.Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: secret}, q)
+	pass(time.Second, 0) // it may be about to be made again
+	on.Create(t.Context(), event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: secret}, q)
+	pass(debounce, 1)
 }

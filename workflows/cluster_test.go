@@ -106,21 +106,40 @@ func TestAClusterIsProbedOnceForManyKicksThatWaitTogether(t *testing.T) {
 	}
 }
 
-func TestAResyncProbesAgainButLeavesABackoffAlone(t *testing.T) {
+func TestAResyncOrASuspicionProbesAgainButLeavesABackoffAlone(t *testing.T) {
+	for _, reason := range []delivery.KickReason{delivery.KickResync, delivery.KickSuspected} {
+		kick := delivery.Kick{UID: "c-1", Generation: 1, Reason: reason}
+		p := &probes{answer: func(n int) (activities.ProbeResult, error) {
+			if n == 1 {
+				return reachable(n)
+			}
+			return unreachable(n)
+		}}
+		runCluster(t, p, func(env *testsuite.TestWorkflowEnvironment) {
+			at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, changed) })
+			at(env, time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, kick) })
+			at(env, time.Minute+10*time.Second, func() { env.SignalWorkflow(delivery.SignalKick, kick) })
+			stop(env, time.Minute+30*time.Second)
+		})
+		if p.retrying != 2 {
+			t.Errorf("%s: %d probes, want the first and that of the first kick", reason, p.retrying)
+		}
+	}
+}
+
+func TestAClusterThatVanishedWithoutItsFinalizerEndsItsWorkflowAlsoInABackoff(t *testing.T) {
 	p := &probes{answer: func(n int) (activities.ProbeResult, error) {
 		if n == 1 {
-			return reachable(n)
+			return unreachable(n)
 		}
-		return unreachable(n)
+		return activities.ProbeResult{Life: activities.Gone}, nil
 	}}
-	runCluster(t, p, func(env *testsuite.TestWorkflowEnvironment) {
+	env := runCluster(t, p, func(env *testsuite.TestWorkflowEnvironment) {
 		at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, changed) })
-		at(env, time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, resync) })
-		at(env, time.Minute+10*time.Second, func() { env.SignalWorkflow(delivery.SignalKick, resync) })
-		stop(env, time.Minute+30*time.Second)
+		at(env, 5*time.Second, func() { env.SignalWorkflow(delivery.SignalKick, delivery.Kick{Reason: delivery.KickGone}) })
 	})
-	if p.retrying != 2 {
-		t.Errorf("%d probes, want the first and that of the first resync", p.retrying)
+	if err := env.GetWorkflowError(); err != nil || p.retrying != 2 {
+		t.Errorf("after %d probes the workflow ended with %v", p.retrying, err)
 	}
 }
 

@@ -174,15 +174,15 @@ func (c *Client) readVersion(ctx context.Context) (string, error) {
 // readID reads the identity of the target. A server that does not let convoy read it, or has none, is no failure.
 func (c *Client) readID(ctx context.Context) (string, error) {
 	body, err := c.live.RESTClient().Get().AbsPath("/api/v1/namespaces/kube-system").MaxRetries(0).Do(ctx).Raw()
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return "", nil
-	}
 	if err != nil {
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			return "", nil
+		}
 		return "", err
 	}
 	var namespace metav1.PartialObjectMetadata
 	if json.Unmarshal(body, &namespace) != nil || !uidForm.MatchString(string(namespace.UID)) {
-		return "", nil
+		return "", nil //nolint:nilerr // what is no identity is none
 	}
 	return string(namespace.UID), nil
 }

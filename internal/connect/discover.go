@@ -45,14 +45,15 @@ func discover(ctx context.Context, d discovery.AggregatedDiscoveryInterfaceWithC
 	if servesNothing(list, failing) {
 		return served{}, errNotAPI
 	}
-	print := fingerprint(list, resources, failing)
+	now := served{print: fingerprint(list, resources, failing)}
 	if resources == nil {
 		// A server without aggregated discovery is asked for each version.
 		if failing, err = discoverEach(ctx, d); err != nil {
 			return served{}, err
 		}
 	}
-	return served{groups: apiGroups(list, failing), print: print}, nil
+	now.groups = apiGroups(list, failing)
+	return now, nil
 }
 
 // servesNothing reports whether a list of groups is that of any web server that answers with JSON.

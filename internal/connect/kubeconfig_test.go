@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 
@@ -327,4 +328,29 @@ func holdsText(data []byte, text string) bool {
 		nodes = append(nodes[1:], n.Content...)
 	}
 	return false
+}
+
+func TestTheDocumentedFailuresAreThoseOfTheTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/connections.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		cells := strings.Split(line, " | ")
+		if len(cells) == 2 && (strings.HasPrefix(cells[1], "yes") || strings.HasPrefix(cells[1], "no")) {
+			documented[strings.TrimPrefix(cells[0], "| ")] = strings.HasPrefix(cells[1], "yes")
+		}
+	}
+	want := map[string]bool{}
+	for c, row := range classes {
+		codes := map[class]string{
+			unauthorized: "401", expiredClient: "401", forbidden: "403", throttled: "429",
+			serverError: "5xx", gatewayError: "5xx", redirected: "3xx", rejected: "4xx",
+		}
+		want[strings.Replace(row.message, "%d", codes[c], 1)] = row.unreachable
+	}
+	if diff := cmp.Diff(want, documented); diff != "" {
+		t.Errorf("docs/connections.md (-want +got):\n%s", diff)
+	}
 }

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"encoding/pem"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -21,8 +22,8 @@ import (
 func realAuthority() []byte { return environment.Config.CAData }
 
 // withAuth is a Cluster at a server, whose CA is in a ConfigMap.
-func withAuth(uid, server string, auth v1alpha1.ClusterAuth) *v1alpha1.Cluster {
-	c := cluster(uid, "")
+func withAuth(server string, auth v1alpha1.ClusterAuth) *v1alpha1.Cluster {
+	c := cluster("u", "")
 	c.Spec.Agentless.Server = server
 	c.Spec.Agentless.CAPublicCertRef = &v1alpha1.CAPublicCertRef{Kind: "ConfigMap", Name: "ca", Key: "ca.crt"}
 	c.Spec.Agentless.Auth = auth
@@ -85,9 +86,9 @@ func TestATokenAndAClientCertificateConnectToTheServerOfTheSpec(t *testing.T) {
 		}, "convoy"},
 	} {
 		h := &hub{}
-		h.putMap("ca", "m", "1", map[string]string{"ca.crt": string(realAuthority())})
+		h.putCA("1", map[string]string{"ca.crt": string(realAuthority())})
 		h.putSecret("target", "s", "1", tc.secret)
-		c, err := newPool(t, h, Options{}).Client(t.Context(), withAuth("u", environment.Config.Host, tc.auth))
+		c, err := newPool(t, h, Options{}).Client(t.Context(), withAuth(environment.Config.Host, tc.auth))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -125,10 +126,14 @@ func TestMaterialThatDoesNotConnectIsNamed(t *testing.T) {
 		"no Secret":         {tokenAuth(), nil, "", "", "", "ProbeFailed", at + " does not exist in namespace team: create it"},
 		"no key":            {tokenAuth(), secret("jwt", "x"), "", "", "", "ProbeFailed", at + " has no key token: set secretRef.key"},
 		"nothing but lines": {tokenAuth(), secret("token", "\r\n\n"), "", "", "", "ProbeFailed", at + ", key token holds no token"},
-		"a line inside": {tokenAuth(), secret("token", "a\r\nX-Injected: b"), "", "", "", "ProbeFailed",
-			at + ", key token holds a space or another character that a header cannot carry"},
-		"a huge token": {tokenAuth(), secret("token", strings.Repeat("x", 1<<20)), "", "", "", "ProbeFailed",
-			at + ", key token is larger than 64 KiB, which no token is"},
+		"a line inside": {
+			tokenAuth(), secret("token", "a\r\nX-Injected: b"), "", "", "", "ProbeFailed",
+			at + ", key token holds a space or another character that a header cannot carry",
+		},
+		"a huge token": {
+			tokenAuth(), secret("token", strings.Repeat("x", 1<<20)), "", "", "", "ProbeFailed",
+			at + ", key token is larger than 64 KiB, which no token is",
+		},
 		"no server":         {tokenAuth(), secret("token", "x"), "-", "", "", "ProbeFailed", "spec.agentless.server is not set"},
 		"no scheme":         {tokenAuth(), secret("token", "x"), "kube.example.test:6443", "", "", "ProbeFailed", "spec.agentless.server is not an https URL"},
 		"plain http":        {tokenAuth(), secret("token", "x"), "http://127.0.0.1:1", "", "", "Unsupported", "spec.agentless.server is plain http, which is not supported: use https"},
@@ -138,8 +143,10 @@ func TestMaterialThatDoesNotConnectIsNamed(t *testing.T) {
 		"a CA that is none": {tokenAuth(), secret("token", "x"), "", "not PEM", "", "ProbeFailed", "ConfigMap ca in namespace team, key ca.crt holds no PEM certificate"},
 		"no certificate":    {certificateAuth(), secret("tls.key", "x"), "", "", "", "ProbeFailed", at + " has no key tls.crt"},
 		"no private key":    {certificateAuth(), secret("tls.crt", string(crt)), "", "", "", "ProbeFailed", at + " has no key tls.key"},
-		"a key of something else": {certificateAuth(), secret("tls.crt", string(crt), "tls.key", string(crt)), "", "", "", "ProbeFailed",
-			at + ", key tls.crt and key tls.key are not a PEM certificate and its key"},
+		"a key of something else": {
+			certificateAuth(), secret("tls.crt", string(crt), "tls.key", string(crt)), "", "", "", "ProbeFailed",
+			at + ", key tls.crt and key tls.key are not a PEM certificate and its key",
+		},
 	} {
 		h := &hub{}
 		h.putSecret("target", "s", "1", tc.secret)
@@ -151,7 +158,7 @@ func TestMaterialThatDoesNotConnectIsNamed(t *testing.T) {
 			mapEntry = "ca.crt"
 		}
 		if ca != "-" {
-			h.putMap("ca", "m", "1", map[string]string{mapEntry: ca})
+			h.putCA("1", map[string]string{mapEntry: ca})
 		}
 		switch server {
 		case "":
@@ -159,7 +166,7 @@ func TestMaterialThatDoesNotConnectIsNamed(t *testing.T) {
 		case "-":
 			server = ""
 		}
-		_, err := newPool(t, h, Options{}).Client(t.Context(), withAuth("u", server, tc.auth))
+		_, err := newPool(t, h, Options{}).Client(t.Context(), withAuth(server, tc.auth))
 		f, ok := failure.As(err)
 		want := strings.Replace(tc.want, at+" does not exist in namespace team", "Secret target does not exist in namespace team", 1)
 		if !ok || f.Message != want || f.Reason != tc.reason || !Unreachable(err) {
@@ -170,7 +177,7 @@ func TestMaterialThatDoesNotConnectIsNamed(t *testing.T) {
 
 func TestAChangeOfWhateverAConnectionIsBuiltFromMakesANewClient(t *testing.T) {
 	h := &hub{}
-	h.putMap("ca", "m", "1", map[string]string{"ca.crt": string(realAuthority())})
+	h.putCA("1", map[string]string{"ca.crt": string(realAuthority())})
 	h.putSecret("target", "s", "1", map[string][]byte{"token": []byte("a")})
 	p := newPool(t, h, Options{})
 	server := "https://127.0.0.1:1"
@@ -183,14 +190,14 @@ func TestAChangeOfWhateverAConnectionIsBuiltFromMakesANewClient(t *testing.T) {
 		{"the server", func() { server = "https://127.0.0.1:2" }},
 		{"the token", func() { h.putSecret("target", "s", "2", map[string][]byte{"token": []byte("b")}) }},
 		{"the Secret, made again", func() { h.putSecret("target", "s2", "2", map[string][]byte{"token": []byte("b")}) }},
-		{"the CA", func() { h.putMap("ca", "m", "2", map[string]string{"ca.crt": string(realAuthority())}) }},
+		{"the CA", func() { h.putCA("2", map[string]string{"ca.crt": string(realAuthority())}) }},
 	} {
 		step.change()
-		c, err := p.Client(t.Context(), withAuth("u", server, tokenAuth()))
+		c, err := p.Client(t.Context(), withAuth(server, tokenAuth()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := p.Client(t.Context(), withAuth("u", server, tokenAuth()))
+		again, err := p.Client(t.Context(), withAuth(server, tokenAuth()))
 		if err != nil || again != c {
 			t.Errorf("%s: asked again, there is another client (%v)", step.what, err)
 		}
@@ -203,8 +210,11 @@ func TestAChangeOfWhateverAConnectionIsBuiltFromMakesANewClient(t *testing.T) {
 }
 
 func TestKeptCredentialsConnectOnlyForACleanUpWithoutOthers(t *testing.T) {
-	real, _ := environment.AddUser(envtest.User{Name: "convoy", Groups: []string{"system:masters"}}, nil)
-	kubeconfig, err := real.KubeConfig()
+	user, err := environment.AddUser(envtest.User{Name: "convoy", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := user.KubeConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,15 +225,15 @@ func TestKeptCredentialsConnectOnlyForACleanUpWithoutOthers(t *testing.T) {
 		"kubeconfig": {cluster("u", "kubeconfig").Spec.Agentless.Auth, map[string][]byte{"kubeconfig": kubeconfig}},
 		"token":      {tokenAuth(), map[string][]byte{"token": []byte(realToken(t))}},
 		"clientCertificate": {certificateAuth(), map[string][]byte{
-			"tls.crt": real.Config().CertData, "tls.key": real.Config().KeyData,
+			"tls.crt": user.Config().CertData, "tls.key": user.Config().KeyData,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &hub{}
-			h.putMap("ca", "m", "1", map[string]string{"ca.crt": string(realAuthority())})
+			h.putCA("1", map[string]string{"ca.crt": string(realAuthority())})
 			h.putSecret("target", "s", "1", tc.secret)
 			p := newPool(t, h, Options{})
-			c := withAuth("u", environment.Config.Host, tc.auth)
+			c := withAuth(environment.Config.Host, tc.auth)
 			good, err := p.ClientForCleanup(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
@@ -265,4 +275,36 @@ func TestKeptCredentialsConnectOnlyForACleanUpWithoutOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+func FuzzMaterial(f *testing.F) {
+	crt := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("none")})
+	f.Add("https://kube.example.test:6443", []byte("t0k\r\n"), []byte(nil), []byte(nil), []byte(nil))
+	f.Add("https://[::1]/k8s/clusters/c-1", []byte(nil), crt, crt, crt)
+	f.Add("kube.example.test", []byte("a b"), []byte("\x00"), []byte("-----BEGIN"), []byte("\xff"))
+	f.Fuzz(func(t *testing.T, server string, token, certificate, key, ca []byte) {
+		at := func(name string, data []byte) entry {
+			return entry{where: "Secret s in namespace n, key " + name, data: data}
+		}
+		m := material{auth: "token", server: server, token: at("token", token), authority: at("ca.crt", ca)}
+		if ca == nil {
+			m.authority = entry{}
+		}
+		if certificate != nil {
+			m.auth, m.token = "clientCertificate", entry{}
+			m.certificate, m.privateKey = at("tls.crt", certificate), at("tls.key", key)
+		}
+		e, err := m.endpoint(Options{})
+		if err != nil {
+			checkMessage(t, err)
+			return
+		}
+		u, err := url.Parse(e.server)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || e.server != server {
+			t.Errorf("server %q is not the https URL that was given", e.server)
+		}
+		if strings.ContainsAny(e.token, "\r\n ") || m.auth == "token" && e.token == "" {
+			t.Errorf("token %q cannot be sent", e.token)
+		}
+	})
 }
