@@ -3,11 +3,11 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -34,6 +34,9 @@ func (a *Activities) keepCredentials(ctx context.Context, c *v1alpha1.Cluster, c
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil // nothing new can be kept; the deletion goes on with what there is
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // a quota, a policy, a permission that is missing
+		a.Status.Event(c, true, "CredentialsNotKept", "the hub refuses the Secret that keeps the credentials for the clean-up")
+		return nil
 	case err != nil:
 		return fmt.Errorf("keep the credentials of Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
@@ -41,22 +44,40 @@ func (a *Activities) keepCredentials(ctx context.Context, c *v1alpha1.Cluster, c
 	return nil
 }
 
-// dropCredentials removes what was kept of a Cluster that goes, or is gone.
+// dropCredentials removes what was kept of a Cluster that goes, or is gone. The last one of a namespace takes all with it:
+// somebody may have taken a finalizer off, or brought a Secret back from a backup.
 func (a *Activities) dropCredentials(ctx context.Context, k delivery.Key) error {
-	secret := &corev1.Secret{}
-	name := types.NamespacedName{Namespace: k.Namespace, Name: connect.KeptName(types.UID(k.UID))}
-	if err := a.Hub.Get(ctx, name, secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("read the kept credentials of Cluster %s: %w", k, err)
+	var others v1alpha1.ClusterList
+	if err := a.Hub.List(ctx, &others, client.InNamespace(k.Namespace), client.Limit(2)); err != nil {
+		return fmt.Errorf("list the Clusters of namespace %s: %w", k.Namespace, err)
 	}
-	if err := a.removeFinalizer(ctx, secret, v1alpha1.CredentialsFinalizer); err != nil {
+	last := !slices.ContainsFunc(others.Items, func(c v1alpha1.Cluster) bool { return string(c.UID) != k.UID })
+	var kept client.ListOption = client.MatchingLabels{v1alpha1.LabelClusterUID: k.UID}
+	if last {
+		kept = client.HasLabels{v1alpha1.LabelClusterUID}
+	}
+	var secrets corev1.SecretList
+	if err := a.Hub.List(ctx, &secrets, client.InNamespace(k.Namespace), kept); err != nil {
+		return fmt.Errorf("list the kept credentials of namespace %s: %w", k.Namespace, err)
+	}
+	for i := range secrets.Items {
+		if err := a.dropSecret(ctx, &secrets.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Activities) dropSecret(ctx context.Context, s *corev1.Secret) error {
+	if s.Type != v1alpha1.SecretTypeCredentials {
+		return nil
+	}
+	if err := a.removeFinalizer(ctx, s, v1alpha1.CredentialsFinalizer); err != nil {
 		return err
 	}
-	err := a.Hub.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+	err := a.Hub.Delete(ctx, s, client.Preconditions{UID: &s.UID})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the kept credentials of Cluster %s: %w", k, err)
+		return fmt.Errorf("remove the kept credentials %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil
 }

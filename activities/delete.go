@@ -59,7 +59,8 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 // rebuild finds the objects of a Release whose inventory is lost by their marks on the Cluster, and records them.
 func (a *Activities) rebuild(ctx context.Context, r *v1alpha1.Release) ([]*apply.Record, error) {
 	name := r.Spec.ClusterRef.Name
-	c, target, err := a.targetNamed(ctx, r, name)
+	c, target, done, err := a.targetNamed(ctx, r, name)
+	defer done()
 	if err != nil {
 		return nil, a.unreachable(ctx, r, nil, name, err)
 	}
@@ -71,23 +72,31 @@ func (a *Activities) rebuild(ctx context.Context, r *v1alpha1.Release) ([]*apply
 	return []*apply.Record{rec}, nil
 }
 
-// targetNamed connects to a Cluster by name, with the kept credentials when there are no others. Errors that say nothing about the Cluster wrap apply.ErrHub.
-func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name string) (*v1alpha1.Cluster, apply.Target, error) {
-	c, err := a.clusterNamed(ctx, r.Namespace, name)
-	if err != nil {
-		return nil, apply.Target{}, fmt.Errorf("%w: %w", apply.ErrHub, err)
+// targetNamed takes a place among those that work on a Cluster, until done is called, and connects to it, with the kept
+// credentials when there are no others. Errors that say nothing about the Cluster wrap apply.ErrHub.
+func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name string) (
+	c *v1alpha1.Cluster, target apply.Target, done func(), err error,
+) {
+	done = func() {}
+	if c, err = a.clusterNamed(ctx, r.Namespace, name); err != nil {
+		return nil, target, done, fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
 	if c == nil {
-		return nil, apply.Target{}, failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster does not exist")
+		return nil, target, done, failure.Transient(v1alpha1.ReasonClusterUnreachable, nil, "the Cluster does not exist")
+	}
+	place, err := a.work(ctx, c)
+	if err != nil {
+		return c, target, done, err
 	}
 	conn, err := a.Clusters.ClientForCleanup(ctx, c)
 	if _, verdict := failure.As(err); err != nil && !verdict {
 		err = fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
 	if err != nil {
-		return c, apply.Target{}, err
+		place()
+		return c, target, done, err
 	}
-	return c, targetOf(conn), work(ctx, conn)
+	return c, targetOf(conn), place, nil
 }
 
 // clear removes what one record lists. A nil error means that nothing is left to do for it.
@@ -99,7 +108,8 @@ func (a *Activities) clear(ctx context.Context, r *v1alpha1.Release, rec *apply.
 	if err != nil {
 		return err
 	}
-	c, target, err := a.targetNamed(ctx, r, rec.ClusterName())
+	c, target, done, err := a.targetNamed(ctx, r, rec.ClusterName())
+	defer done()
 	switch {
 	case c != nil && string(c.UID) == rec.ClusterUID() && !sameTarget(c, rec):
 		return a.abandon(ctx, r, rec, rec.ClusterName(), "another cluster was accepted in the place of the one that has the objects")
@@ -154,7 +164,14 @@ func (a *Activities) waiting(ctx context.Context, r *v1alpha1.Release, reason, m
 // unreachable decides what becomes of objects on a Cluster that convoy cannot work with: wait, or give up after
 // the timeout of the policy. Errors that are no unreachability are waited for in any case.
 func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *apply.Record, cluster string, err error) error {
-	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) || errors.Is(err, connect.ErrBusy) {
+	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
+		return err
+	}
+	left, bounded := delivery.Patience(r.Spec.DeletionPolicy, r.DeletionTimestamp.Time, time.Now())
+	if full, busy := errors.AsType[*connect.BusyError](err); busy {
+		if full.NoAnswer && bounded && left <= 0 {
+			return a.abandon(ctx, r, rec, cluster, "the API server gives no answer")
+		}
 		return err
 	}
 	f, known := failure.As(err)
@@ -163,7 +180,6 @@ func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *
 	}
 	lost := f.Reason == v1alpha1.ReasonClusterUnreachable || connect.Unreachable(err)
 	message := fmt.Sprintf("Cluster %q: %s", cluster, f.Message)
-	left, bounded := delivery.Patience(r.Spec.DeletionPolicy, r.DeletionTimestamp.Time, time.Now())
 	if !lost || !bounded {
 		return a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable, message)
 	}

@@ -25,6 +25,8 @@ const (
 	ReasonInternal = "Internal"
 	// ReasonBusy is a step that waits until its target has room for it.
 	ReasonBusy = "Busy"
+	// ReasonRenewed is a wait that goes on with another client.
+	ReasonRenewed = "Renewed"
 	// ReasonPanic is a panic of an activity.
 	ReasonPanic = "Panic"
 )

@@ -8,7 +8,9 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/observe"
 )
 
@@ -21,17 +23,24 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	if err != nil || s == nil {
 		return StepResult{Superseded: err == nil}, err
 	}
+	s.end() // a wait is no load
 	entries := slices.DeleteFunc(s.record.Entries(), func(e v1alpha1.InventoryEntry) bool {
 		return delivery.AlwaysHealthy(apply.RefOf(e).GroupKind())
 	})
 	timeout := s.release.Spec.SyncPolicy.Timeout.Duration
-	limited, cancel := context.WithDeadline(ctx, lookUntil(in.Started, timeout, time.Now()))
+	renewed, stop := untilRenewed(ctx, s.conn)
+	defer stop()
+	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{Dynamic: s.target.Dynamic, Mapper: s.target.Mapper}, entries,
 		func(done, of int, waitingFor string) { beat.set(Progress{Step: waitingFor, Done: done, Of: of}) })
 	out := StepResult{Healthy: found.Healthy}
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
+	case renewed.Err() != nil && ctx.Err() == nil:
+		again := failure.Transient(ReasonRenewed, nil, "there are new credentials for Cluster %q; the wait goes on with them", s.cluster.Name)
+		again.RetryAfter = time.Second
+		return StepResult{}, again
 	case len(found.Failed) > 0:
 		return a.unhealthy(ctx, s, out, v1alpha1.ReasonUnhealthy, "failed", len(entries), found.Failed)
 	case err == nil:
@@ -40,6 +49,19 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 		return a.unhealthy(ctx, s, out, v1alpha1.ReasonHealthTimeout, "are not healthy after "+timeout.String(), len(entries), found.Pending)
 	}
 	return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+}
+
+// untilRenewed ends when the client of a target is replaced: a long wait must not go on with credentials of the past.
+func untilRenewed(ctx context.Context, conn *connect.Client) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-conn.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // lastLook is how long a wait looks at the objects that was kept from looking until its time was over.

@@ -66,7 +66,7 @@ func TestAHubThatFailsIsNotTakenForAnUnreachableCluster(t *testing.T) {
 		},
 	})
 	a := &Activities{Deps: Deps{Hub: hub}}
-	_, _, err := a.targetNamed(t.Context(), rollingOut(1, "sha256:a"), "east")
+	_, _, _, err := a.targetNamed(t.Context(), rollingOut(1, "sha256:a"), "east")
 	if !errors.Is(err, apply.ErrHub) {
 		t.Fatalf("error %v does not say that it is the hub's", err)
 	}

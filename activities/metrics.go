@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +14,17 @@ type Metrics struct {
 	probes   *prometheus.CounterVec
 	failures *prometheus.GaugeVec
 	duration *prometheus.HistogramVec
+
+	mu   sync.Mutex
+	seen map[names]time.Time
 }
+
+// names are those of a Cluster.
+type names struct{ namespace, cluster string }
+
+// forgottenAfter is how long the series of a Cluster are shown that this process did not probe any more: another one does,
+// or it is gone.
+const forgottenAfter = time.Hour
 
 // NewMetrics returns metrics that count nothing yet.
 func NewMetrics() *Metrics {
@@ -29,6 +40,7 @@ func NewMetrics() *Metrics {
 			Name: "convoy_cluster_probe_duration_seconds", Help: "Duration of probes, by the reason of their verdict.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60},
 		}, []string{"result"}),
+		seen: map[names]time.Time{},
 	}
 }
 
@@ -37,13 +49,34 @@ func (m *Metrics) probed(k delivery.Key, result string, took time.Duration, fail
 	m.probes.WithLabelValues(k.Namespace, k.Name, result).Inc()
 	m.failures.WithLabelValues(k.Namespace, k.Name).Set(float64(failures))
 	m.duration.WithLabelValues(result).Observe(took.Seconds())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen[names{k.Namespace, k.Name}] = time.Now()
 }
 
 // forget drops the series of a Cluster that is gone.
 func (m *Metrics) forget(k delivery.Key) {
-	labels := prometheus.Labels{"namespace": k.Namespace, "cluster": k.Name}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropLocked(names{k.Namespace, k.Name})
+}
+
+func (m *Metrics) dropLocked(n names) {
+	delete(m.seen, n)
+	labels := prometheus.Labels{"namespace": n.namespace, "cluster": n.cluster}
 	m.probes.DeletePartialMatch(labels)
 	m.failures.DeletePartialMatch(labels)
+}
+
+// sweep drops the series of Clusters that were last probed before a time.
+func (m *Metrics) sweep(before time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n, at := range m.seen {
+		if at.Before(before) {
+			m.dropLocked(n)
+		}
+	}
 }
 
 // Describe is that of a prometheus.Collector.
@@ -55,6 +88,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is that of a prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.sweep(time.Now().Add(-forgottenAfter))
 	m.probes.Collect(to)
 	m.failures.Collect(to)
 	m.duration.Collect(to)

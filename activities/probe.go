@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/connect"
@@ -16,6 +17,11 @@ import (
 // ProbeCluster connects to a Cluster, reads the server's version and its API groups, and writes the verdict.
 // A failed probe is an error, which Temporal retries, unless it was forced; what is not built is a result.
 func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResult, error) {
+	if wait := in.After; wait > 0 && activity.GetInfo(ctx).Attempt == 1 {
+		again := failure.Transient(v1alpha1.ReasonProbeFailed, nil, "a forced probe has just failed; this one is the next")
+		again.RetryAfter = wait
+		return ProbeResult{}, again
+	}
 	defer startHeartbeat(ctx).stopped()
 	c, life, err := a.cluster(ctx, in.Key)
 	if err == nil && life == Gone {
@@ -37,18 +43,35 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 	case !verdict:
 		return ProbeResult{}, err // the hub failed, which says nothing about the Cluster
 	}
+	if conn == nil && a.replaced(ctx, in, c, err) {
+		again := *failed
+		again.RetryAfter = secretPatience
+		return ProbeResult{}, &again
+	}
 	failures := in.Failures + int(activity.GetInfo(ctx).Attempt)
 	a.Metrics.probed(in.Key, failed.Reason, time.Since(began), failures)
 	err = a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.NotReachable(c, failed, a.clock()) })
 	if err != nil {
 		return ProbeResult{}, err
 	}
-	if failed.Terminal || in.Forced {
-		return ProbeResult{Life: Alive, Reason: failed.Reason, Message: cut(failed.Message), Retry: !failed.Terminal}, nil
-	}
 	again := *failed
 	again.RetryAfter = max(failed.RetryAfter, delivery.ProbeBackoff.Delay(failures))
+	if failed.Terminal || in.Forced {
+		return ProbeResult{
+			Life: Alive, Reason: failed.Reason, Message: cut(failed.Message), Retry: !failed.Terminal, RetryAfter: again.RetryAfter,
+		}, nil
+	}
 	return ProbeResult{}, &again
+}
+
+// secretPatience is how long a Secret that is gone may be about to be made again: its Cluster is not unready meanwhile.
+const secretPatience = 3 * time.Second
+
+// replaced reports whether a Cluster that counts as reachable has just lost its Secret or ConfigMap, for the first time
+// that anybody looks.
+func (a *Activities) replaced(ctx context.Context, in ProbeInput, c *v1alpha1.Cluster, err error) bool {
+	first := !in.Forced && in.After == 0 && activity.GetInfo(ctx).Attempt == 1
+	return first && apierrors.IsNotFound(err) && c.Status.Reachable != nil && *c.Status.Reachable
 }
 
 func (a *Activities) probe(ctx context.Context, c *v1alpha1.Cluster) (*connect.Client, connect.ProbeResult, error) {
@@ -56,7 +79,7 @@ func (a *Activities) probe(ctx context.Context, c *v1alpha1.Cluster) (*connect.C
 	if err != nil {
 		return nil, connect.ProbeResult{}, err
 	}
-	found, err := conn.Probe(ctx)
+	found, err := conn.Probe(ctx, c)
 	return conn, found, err
 }
 

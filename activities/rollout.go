@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,15 +25,34 @@ type step struct {
 	conn    *connect.Client
 	target  apply.Target
 	record  *apply.Record
+	// end gives the place back that the step has among those that work on the target.
+	end func()
 }
 
-// begin reads what a step acts on. It returns nil when the hub asks for something else by now.
+// begin reads what a step acts on, and takes a place among those that work on the target; end gives it back. It returns
+// nil when the hub asks for something else by now.
 func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step, error) {
+	s, err := a.current(ctx, in)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	if s.end, err = a.work(ctx, s.cluster); err != nil {
+		return nil, err
+	}
+	if err := a.connect(ctx, s); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+// current reads what a step is about. It returns nil when the hub asks for something else by now.
+func (a *Activities) current(ctx context.Context, in delivery.RolloutInput) (*step, error) {
 	r, life, err := a.release(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	if life != Alive || !current(r, in) {
+	if life != Alive || !wished(r, in) {
 		return nil, nil
 	}
 	r.Generation = max(r.Status.Rollout.Generation, 1) // what it says is about the generation that was rendered
@@ -45,44 +63,37 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 	if s.cluster == nil || delivery.ClusterIdentity(s.cluster) != r.Status.Rollout.Cluster {
 		return nil, nil // another Cluster calls for another rollout
 	}
-	if s.owner, err = a.owner(ctx, in.Key); err != nil {
-		return nil, err
-	}
+	s.owner, err = a.owner(ctx, in.Key)
+	return s, err
+}
+
+// connect adds to a step its target and what the Release has there.
+func (a *Activities) connect(ctx context.Context, s *step) (err error) {
 	if s.conn, err = a.Clusters.Client(ctx, s.cluster); err != nil {
-		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+		return a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
 	s.target = targetOf(s.conn)
 	if s.record, err = a.record(ctx, s); err != nil {
-		return nil, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+		return a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
-	return s, nil
+	return nil
 }
 
-// beginWork is begin for a step that loads the target. Of those only so many run at once.
-func (a *Activities) beginWork(ctx context.Context, in delivery.RolloutInput) (*step, error) {
-	s, err := a.begin(ctx, in)
-	if err != nil || s == nil {
-		return nil, err
+// work takes a place among the steps that work on a Cluster, until done is called. A step that finds none steps aside.
+// That is no news, so nothing is written about it.
+func (a *Activities) work(ctx context.Context, c *v1alpha1.Cluster) (done func(), err error) {
+	done, err = a.Clusters.Work(c)
+	full, busy := errors.AsType[*connect.BusyError](err)
+	if !busy {
+		return done, err
 	}
-	return s, work(ctx, s.conn)
+	again := failure.Transient(ReasonBusy, err, "as many steps as are allowed work on Cluster %q; this one follows", c.Name)
+	again.RetryAfter = delivery.Aside(full.NoAnswer, int(activity.GetInfo(ctx).Attempt))
+	return nil, again
 }
 
-// busyFor is how long a step steps aside that finds its target busy. It is no news, so nothing is written about it.
-const busyFor = 2 * time.Second
-
-// work takes one of the slots of a target until the activity ends.
-func work(ctx context.Context, conn *connect.Client) error {
-	err := conn.Work(ctx)
-	if errors.Is(err, connect.ErrBusy) {
-		busy := failure.Transient(ReasonBusy, err, "as many steps as are allowed work on this Cluster; this one follows")
-		busy.RetryAfter = busyFor
-		return busy
-	}
-	return err
-}
-
-// current reports whether the hub still asks for this rollout.
-func current(r *v1alpha1.Release, in delivery.RolloutInput) bool {
+// wished reports whether the hub still asks for this rollout.
+func wished(r *v1alpha1.Release, in delivery.RolloutInput) bool {
 	last := r.Status.Rollout
 	return last != nil && last.Number == in.Number && last.Digest == in.Digest && last.Phase == v1alpha1.RolloutRunning &&
 		r.Status.RenderRef != nil && r.Status.RenderRef.Digest == in.Digest && r.Spec.ClusterRef.Name == in.Cluster
@@ -127,7 +138,7 @@ func (a *Activities) rebuilt(ctx context.Context, r *v1alpha1.Release, c *v1alph
 // tell writes to the status of the rollout's Release, unless the hub asks for something else by now.
 func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Release)) (superseded bool, err error) {
 	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
-		if superseded = !r.DeletionTimestamp.IsZero() || !current(r, s.in); !superseded {
+		if superseded = !r.DeletionTimestamp.IsZero() || !wished(r, s.in); !superseded {
 			change(r)
 		}
 	})
@@ -162,10 +173,11 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.beginWork(ctx, in)
+	s, err := a.begin(ctx, in)
 	if err != nil || s == nil {
 		return StepResult{Superseded: err == nil}, err
 	}
+	defer s.end()
 	objects, err := a.objects(ctx, s)
 	if err != nil {
 		return StepResult{}, err
@@ -205,10 +217,11 @@ func (a *Activities) objects(ctx context.Context, s *step) ([]*unstructured.Unst
 func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.beginWork(ctx, in.Rollout)
+	s, err := a.begin(ctx, in.Rollout)
 	if err != nil || s == nil {
 		return StepResult{Superseded: err == nil}, err
 	}
+	defer s.end()
 	objects, err := a.objects(ctx, s)
 	if err != nil {
 		return StepResult{}, err

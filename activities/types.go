@@ -34,6 +34,8 @@ type ProbeInput struct {
 	Key delivery.Key `json:"key"`
 	// Failures is how many probes in a row failed before.
 	Failures int `json:"failures,omitempty"`
+	// After is how long a probe waits that follows a forced one which failed.
+	After time.Duration `json:"after,omitempty"`
 	// Forced makes a failed probe a result instead of an error, so that it is not retried.
 	Forced bool `json:"forced,omitempty"`
 }
@@ -47,6 +49,8 @@ type ProbeResult struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// Retry: it failed in a way that waiting may heal.
 	Retry bool `json:"retry,omitempty"`
+	// RetryAfter is when to try again then.
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 }
 
 // ObjectInput names the object of an activity that needs no more.

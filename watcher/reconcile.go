@@ -66,14 +66,14 @@ func attributes(namespace string, more ...temporal.SearchAttributeUpdate) tempor
 // that no deletion can be missed by a workflow that has begun.
 func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, describe func() entity) (reconcile.Result, error) {
 	if err := w.hub.Get(ctx, req.NamespacedName, o); err != nil {
-		if apierrors.IsNotFound(err) && req.reason == delivery.KickDeleting {
+		if apierrors.IsNotFound(err) && req.reason == delivery.KickGone {
 			err = w.tellGone(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, hubclient.IgnoreNotFound(err)
 	}
 	e := describe()
 	deleting := !o.GetDeletionTimestamp().IsZero()
-	if !deleting && req.reason == delivery.KickDeleting {
+	if req.reason == delivery.KickGone {
 		return reconcile.Result{}, nil // made again meanwhile, which has its own request
 	}
 	if deleting && !controllerutil.ContainsFinalizer(o, e.finalizer) {

@@ -54,8 +54,7 @@ type queue = workqueue.TypedRateLimitingInterface[request]
 // workflow below five signals per second.
 const debounce = 200 * time.Millisecond
 
-// afterDeletion is how long something that was deleted may be about to be made again: a Secret that is replaced that
-// way must not turn its Cluster unready for a moment.
+// afterDeletion is how long the workflow of a Cluster that is gone has to end by itself.
 const afterDeletion = 3 * time.Second
 
 // Setup adds the watcher to a manager.
@@ -136,7 +135,7 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.Cluster], q queue) {
 			// Its workflow ends by itself, unless somebody took the finalizer off.
-			q.AddAfter(requestFor(e.Object, delivery.KickDeleting), afterDeletion)
+			q.AddAfter(requestFor(e.Object, delivery.KickGone), afterDeletion)
 		},
 	}
 }
@@ -165,24 +164,24 @@ func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, reque
 
 // onDependency wakes those that read an object. What exists when the process starts has been read already.
 func (w *watcher) onDependency(readers func(context.Context, hubclient.Object) []types.NamespacedName) handler.TypedEventHandler[*metav1.PartialObjectMetadata, request] {
-	wake := func(ctx context.Context, o hubclient.Object, q queue, after time.Duration) {
+	wake := func(ctx context.Context, o hubclient.Object, q queue) {
 		for _, name := range readers(ctx, o) {
-			q.AddAfter(request{name, delivery.KickDependency}, after)
+			q.AddAfter(request{name, delivery.KickDependency}, debounce)
 		}
 	}
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
 			if !e.IsInInitialList {
-				wake(ctx, e.Object, q, debounce)
+				wake(ctx, e.Object, q)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
 			if e.ObjectOld.ResourceVersion != e.ObjectNew.ResourceVersion {
-				wake(ctx, e.ObjectNew, q, debounce)
+				wake(ctx, e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
-			wake(ctx, e.Object, q, afterDeletion)
+			wake(ctx, e.Object, q)
 		},
 	}
 }

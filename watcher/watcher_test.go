@@ -2,16 +2,15 @@ package watcher
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -137,33 +136,36 @@ func TestAClusterIsIndexedByWhatItConnectsWith(t *testing.T) {
 	}
 }
 
-func TestASecretThatIsMadeAgainWakesItsClustersOnce(t *testing.T) {
-	w := &watcher{}
-	on := w.onDependency(func(context.Context, client.Object) []types.NamespacedName {
-		return []types.NamespacedName{{Namespace: "team", Name: "east"}}
-	})
-	secret := metadataOf("Secret")
-	secret.Name = "target"
-	clock := clocktesting.NewFakeClock(time.Now())
-	q := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[request](),
-		workqueue.TypedRateLimitingQueueConfig[request]{Clock: clock})
-	defer q.ShutDown()
-	pass := func(d time.Duration, want int) {
-		t.Helper()
-		for !clock.HasWaiters() {
-			runtime.Gosched()
+// starter records what Temporal is asked for.
+type starter struct {
+	client.Client // never called
+	signals       []string
+	err           error
+}
+
+func (s *starter) SignalWorkflow(_ context.Context, id, _, _ string, arg any) error {
+	kick, _ := arg.(delivery.Kick)
+	s.signals = append(s.signals, id+" "+string(kick.Reason))
+	return s.err
+}
+
+func TestTheWorkflowOfAClusterThatVanishedIsToldIfThereIsOne(t *testing.T) {
+	name := types.NamespacedName{Namespace: "team", Name: "east"}
+	for what, tc := range map[string]struct {
+		answer error
+		failed bool
+	}{
+		"there is one":           {nil, false},
+		"it has ended by itself": {serviceerror.NewNotFound("no such workflow"), false},
+		"Temporal is down":       {serviceerror.NewUnavailable("down"), true},
+	} {
+		s := &starter{err: tc.answer}
+		w := &watcher{starter: s}
+		if err := w.tellGone(t.Context(), name); (err != nil) != tc.failed {
+			t.Errorf("%s: %v", what, err)
 		}
-		clock.Step(d)
-		deadline := time.Now().Add(10 * time.Second)
-		for q.Len() < want && time.Now().Before(deadline) {
-			runtime.Gosched()
-		}
-		if q.Len() != want {
-			t.Fatalf("%d requests are due, want %d", q.Len(), want)
+		if diff := cmp.Diff([]string{"cluster/team/east Gone"}, s.signals); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
-	on.Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: secret}, q)
-	pass(time.Second, 0) // it may be about to be made again
-	on.Create(t.Context(), event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: secret}, q)
-	pass(debounce, 1)
 }

@@ -78,6 +78,7 @@ func (c *cluster) due() bool {
 func (c *cluster) act(ctx workflow.Context, m mail) {
 	if m.uid != "" && m.uid != c.key.UID { // a new life under the same name
 		c.stopProbe(ctx)
+		c.forget(ctx)
 		c.key.UID, c.failures, c.verdict, c.deleting = m.uid, 0, activities.ProbeResult{}, false
 	}
 	c.deleting = c.deleting || m.deleting
@@ -95,10 +96,25 @@ func (c *cluster) act(ctx workflow.Context, m mail) {
 	}
 }
 
-func (c *cluster) startProbe(ctx workflow.Context) {
+// forget clears up after a life that ended without its finalizer. It is not waited for: the new life begins.
+func (c *cluster) forget(ctx workflow.Context) {
+	if workflow.GetVersion(ctx, "forget-former-life", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	finalizeCluster.start(ctx, "clear up after a former "+c.key.String(), activities.ObjectInput{Key: c.key})
+}
+
+func (c *cluster) startProbe(ctx workflow.Context) { c.startProbeAfter(ctx, 0) }
+
+// startProbeAfter starts the retrying probe with a pause before its first real attempt.
+func (c *cluster) startProbeAfter(ctx workflow.Context, pause time.Duration) {
 	probing, cancel := workflow.WithCancel(ctx)
 	c.cancel, c.started = cancel, workflow.Now(ctx)
-	c.probe = probeCluster.start(probing, "probe "+c.key.String(), activities.ProbeInput{Key: c.key, Failures: c.failures})
+	in := activities.ProbeInput{Key: c.key, Failures: c.failures, After: pause}
+	if pause > 0 {
+		in.Failures-- // the attempt that only pauses counts as one
+	}
+	c.probe = probeCluster.start(probing, "probe "+c.key.String(), in)
 }
 
 // stopProbe cancels a running probe and waits until it has ended, so that no verdict comes from the past. Its
@@ -134,7 +150,7 @@ func (c *cluster) probeOnce(ctx workflow.Context) {
 	c.inbox.answer()
 	if verdict.Retry {
 		c.failures++
-		c.startProbe(ctx)
+		c.startProbeAfter(ctx, verdict.RetryAfter)
 		return
 	}
 	c.failures = 0

@@ -54,7 +54,7 @@ func (i *inbox) drain() mail {
 	var m mail
 	var k delivery.Kick
 	for i.kicks.ReceiveAsync(&k) {
-		if k.UID == "" { // the object is gone: a look will tell
+		if k.Reason == delivery.KickGone { // of an unknown life: a look will tell
 			m.changed = true
 			k = delivery.Kick{}
 			continue

@@ -82,7 +82,7 @@ type prefixes []netip.Prefix
 func (p *prefixes) Set(list string) error {
 	for text := range strings.SplitSeq(list, ",") {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
+		if err != nil || prefix.Addr().Is4In6() && prefix.Bits() < 96 { // the latter would hold no IPv4 address
 			return fmt.Errorf("%q is no address range such as 10.0.0.0/8", text)
 		}
 		*p = append(*p, prefix)

@@ -62,7 +62,7 @@ func TestAddressesAreRefusedAndPermittedByFlags(t *testing.T) {
 	if diff := cmp.Diff(want, c.Dial, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	for _, list := range []string{"", "10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "internal", "fe80::1%eth0/64"} {
+	for _, list := range []string{"", "10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "internal", "fe80::1%eth0/64", "::ffff:0:0/90"} {
 		var p prefixes
 		if err := p.Set(list); err == nil || !strings.Contains(err.Error(), "is no address range") {
 			t.Errorf("--deny-addresses=%s: %v", list, err)

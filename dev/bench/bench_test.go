@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authnv1 "k8s.io/api/authentication/v1"
@@ -35,13 +38,59 @@ func TestCPUTimeIsReadAlsoWhenTheNameOfTheProgramIsOdd(t *testing.T) {
 	}
 }
 
-func TestThePeakOfMemoryIsReadInMiB(t *testing.T) {
-	got, err := parsePeak("Name:\tconvoy\nVmPeak:\t 9999 kB\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\n")
-	if err != nil || got != 2 {
-		t.Errorf("parsePeak = %v, %v; want 2", got, err)
+func TestTheMachineIsBusyWithWhatIsNeitherIdleNorCountedTwice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stat string
+		want float64
+		ok   bool
+	}{
+		"user, nice, system, interrupts and stolen time": {"cpu  100 20 300 9999 8888 1 2 77 55 44\ncpu0 1 1 1 1 1 1 1 1 1 1\n", 5, true},
+		"too few fields": {"cpu 1 2 3\n", 0, false},
+		"another line":   {"intr 1 2 3 4 5 6 7 8 9 10\n", 0, false},
+		"no number":      {"cpu  x 20 300 9999 8888 1 2 77 55 44\n", 0, false},
+		"nothing":        {"", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseBusy([]byte(tc.stat))
+			if got != tc.want && err == nil || (err == nil) != tc.ok {
+				t.Errorf("parseBusy = %v, %v; want %v, ok %v", got, err, tc.want, tc.ok)
+			}
+		})
 	}
-	if _, err := parsePeak("Name:\tconvoy\nState:\tZ (zombie)\n"); err == nil {
+}
+
+func TestWhatIsNotMeasuredIsTheRestOfTheBusyTime(t *testing.T) {
+	before := state{at: time.Unix(100, 0), busy: 50, cpu: map[string]float64{inConvoy: 10, inHub: 20}}
+	after := state{at: time.Unix(110, 0), busy: 68, cpu: map[string]float64{inConvoy: 11, inHub: 22}}
+	if f := after.since(before, phaseCold, time.Second); f.OtherCPUs != 1.5 {
+		t.Errorf("other programs kept %v CPUs busy, want 1.5", f.OtherCPUs)
+	}
+}
+
+func TestMemoryIsReadInMiB(t *testing.T) {
+	const status = "Name:\tconvoy\nVmPeak:\t 9999 kB\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\n"
+	for field, want := range map[string]float64{"VmHWM": 2, "VmRSS": 1} {
+		if got, err := parseMemory(status, field); err != nil || got != want {
+			t.Errorf("parseMemory of %s = %v, %v; want %v", field, got, err, want)
+		}
+	}
+	if _, err := parseMemory("Name:\tconvoy\nState:\tZ (zombie)\n", "VmHWM"); err == nil {
 		t.Error("a process that has ended has a peak")
+	}
+}
+
+func TestSocketsThatAreOpenAreCounted(t *testing.T) {
+	before, err := sockets(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if after, err := sockets(os.Getpid()); err != nil || after != before+1 {
+		t.Errorf("sockets = %d, %v; want %d", after, err, before+1)
 	}
 }
 
@@ -100,7 +149,7 @@ service_requests{operation="SignalWorkflowExecution",service_name="history"} 4
 
 // sampled is a result of one phase that keeps to all budgets but that of the hub's writes.
 func sampled() *result {
-	return &result{Version: "v1", N: 100, M: 4, Phases: []figures{{
+	return &result{Version: "v1", Suite: suiteReleases, About: "100 Releases of 4 ConfigMaps", Unit: "Release", N: 100, M: 4, Phases: []figures{{
 		Name: phaseCold, WallSeconds: 15, CPUSeconds: map[string]float64{inConvoy: 2}, PeakMiB: map[string]float64{inConvoy: 223},
 		Requests: map[string]counts{
 			inHub: {"patch releases/status": 606, "get releases": 100, "watch releases": 1, "create events": 104}, inTarget: {"patch configmaps": 400},
@@ -114,7 +163,7 @@ func sampled() *result {
 func TestWhatIsOverItsBudgetSaysSo(t *testing.T) {
 	r := sampled()
 	over := map[string]bool{}
-	for _, row := range r.rows(r.Phases[0]) {
+	for _, row := range r.rows(phase{budgets: releaseBudgets(phaseCold, r.N, r.M)}, r.Phases[0]) {
 		if row.budget != "" {
 			over[row.what] = row.verdict() == "OVER"
 		} else if row.verdict() != "" {
@@ -137,6 +186,7 @@ func TestATableNamesTheMostFrequentRequestsFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
+		"Cold: 100 Releases of 4 ConfigMaps: first delivery\n",
 		"requests to hub per Release: 6.06 patch releases/status, 1.04 create events, 1 get releases, and 1 others in all\n",
 		"requests to Temporal per Release: none\n",
 		"workflow events per Release: 53 WorkflowTaskCompleted, 6 ActivityTaskScheduled ApplyObjects, 1 ChildWorkflowExecutionStarted\n",

@@ -19,15 +19,16 @@ const user = "convoy"
 
 // child is the convoy under measurement.
 type child struct {
-	cmd  *exec.Cmd
-	log  string // path
-	done chan struct{}
-	err  error // how it ended, once done is closed
+	cmd     *exec.Cmd
+	log     string // path
+	metrics string // URL
+	done    chan struct{}
+	err     error // how it ended, once done is closed
 }
 
-// startConvoy starts convoy with the flags that a default deployment has, but for ports, which would collide. It must
-// be called by the main goroutine: Linux kills the child when the thread that started it ends.
-func startConvoy(local *env.Env, program string) (*child, error) {
+// startConvoy starts convoy with the flags that a default deployment has, but for ports, which would collide, loopback,
+// where everything is, and what more says. It must be called by the main goroutine: Linux kills the child when the thread that started it ends.
+func startConvoy(local *env.Env, program string, more ...string) (*child, error) {
 	dir := filepath.Join(local.Dir(), "convoy")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -40,15 +41,21 @@ func startConvoy(local *env.Env, program string) (*child, error) {
 	if err := os.WriteFile(hub, kubeconfig, 0o600); err != nil {
 		return nil, err
 	}
-	c := &child{log: filepath.Join(dir, "convoy.log"), done: make(chan struct{})}
+	metrics, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{log: filepath.Join(dir, "convoy.log"), metrics: "http://" + metrics + "/metrics", done: make(chan struct{})}
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
-	//nolint:gosec,noctx // the user names the program; close ends it
-	c.cmd = exec.Command(program, "run", "--kubeconfig="+hub, "--temporal-address="+local.Temporal.Address,
-		"--health-address=0", "--metrics-address=0", "--stop-timeout=2s")
+	flags := append([]string{
+		"run", "--kubeconfig=" + hub, "--temporal-address=" + local.Temporal.Address,
+		"--health-address=0", "--metrics-address=" + metrics, "--allow-loopback", "--stop-timeout=2s",
+	}, more...)
+	c.cmd = exec.Command(program, flags...) //nolint:gosec,noctx // the user names the program; close ends it
 	c.cmd.Dir = dir
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir()}
 	c.cmd.Stdout, c.cmd.Stderr = log, log

@@ -1,10 +1,12 @@
 // Command bench measures what convoy costs: it starts a local environment with one target, runs the convoy program as
-// a child, has it deliver, look at and remove many Releases, and prints time, CPU, memory, requests and workflow
-// events beside the budgets. It judges nothing by its exit code but whether the work was done, and never calls into
-// convoy but for the API types and the names of workflows. People run it through `make bench`.
+// a child, gives it work, and prints time, CPU, memory, requests and workflow events beside the budgets. The suite
+// releases has it deliver, look at and remove many Releases; the suite clusters has it look after many Clusters, some
+// of them dead, and deliver beside them. It judges nothing by its exit code but whether the work was done, and never
+// calls into convoy but for the API types and the names of workflows. People run it through `make bench`.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,8 +24,13 @@ import (
 
 // options is what the command line says.
 type options struct {
-	N         int           // Releases
+	Suite     string
+	N         int           // units of the suite: Releases or Clusters
 	M         int           // ConfigMaps of each Release
+	Dead      int           // Clusters that do not answer
+	R         int           // Releases that are delivered beside the dead Clusters
+	Pairs     int           // pairs of rounds in which they are
+	Resync    time.Duration // convoy's resync period
 	Convoy    string        // path of the program
 	JSON      string        // file that gets one more line of JSON
 	Benchstat string        // file that gets more lines for benchstat
@@ -34,17 +41,22 @@ func parse(args []string, errs io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.IntVar(&o.N, "n", 100, "number of Releases")
-	f.IntVar(&o.M, "m", 4, "number of ConfigMaps of each Release")
+	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases or clusters")
+	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, or of Clusters, by default 1000")
+	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suite clusters 1")
+	f.IntVar(&o.Dead, "dead", 0, "suite clusters: how many of the Clusters do not answer; default: 50, or a tenth of fewer than 500")
+	f.IntVar(&o.R, "r", 200, "suite clusters: number of Releases to healthy Clusters")
+	f.IntVar(&o.Pairs, "pairs", 3, "suite clusters: pairs of rounds with and without trouble")
+	f.DurationVar(&o.Resync, "resync", time.Minute, "suite clusters: the resync period of convoy")
 	f.StringVar(&o.Convoy, "convoy", "", "program to measure; default: convoy in KUBEBUILDER_ASSETS")
 	f.StringVar(&o.JSON, "json", "", "file to append the figures to, as one line of JSON")
 	f.StringVar(&o.Benchstat, "benchstat", "", "file to append the figures to, in the format that benchstat reads")
-	f.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "time that each phase may take")
+	f.DurationVar(&o.Timeout, "timeout", 30*time.Minute, "time that each phase may take")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.N < 1 || o.M < 1 {
-		return o, errors.New("-n and -m must be at least 1")
+	if err := o.complete(); err != nil {
+		return o, err
 	}
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
@@ -61,6 +73,26 @@ func parse(args []string, errs io.Writer) (options, error) {
 		return o, fmt.Errorf("no program to measure: run `make build`, or use -convoy: %w", err)
 	}
 	return o, nil
+}
+
+// complete adds the defaults that depend on the suite, and refuses what cannot be measured.
+func (o *options) complete() error {
+	switch o.Suite {
+	case suiteReleases:
+		o.N, o.M, o.Dead = cmp.Or(o.N, 100), cmp.Or(o.M, 4), 0
+	case suiteClusters:
+		o.N, o.M = cmp.Or(o.N, 1000), cmp.Or(o.M, 1)
+		o.Dead = cmp.Or(o.Dead, min(50, max(2, o.N/10)))
+		if o.Dead < 2 || o.Dead > o.N/2 {
+			return errors.New("-dead must be at least 2, of which one refuses and one hangs, and at most half of -n")
+		}
+	default:
+		return fmt.Errorf("-suite: %q is neither %s nor %s", o.Suite, suiteReleases, suiteClusters)
+	}
+	if o.N < 1 || o.M < 1 || o.R < 1 || o.Pairs < 1 {
+		return errors.New("-n, -m, -r and -pairs must be at least 1")
+	}
+	return nil
 }
 
 func main() {
@@ -84,7 +116,11 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	result, err := w.measureAll(ctx, os.Stdout)
+	s := newSuite(w)
+	var result *result
+	if err = w.begin(ctx, s); err == nil {
+		result, err = w.measureAll(ctx, s, os.Stdout)
+	}
 	if err != nil {
 		return fmt.Errorf("%w\n--- the log of convoy ends with:\n%s", err, w.convoy.tail())
 	}

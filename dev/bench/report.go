@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +20,7 @@ const (
 	rowHubEvents    = "Events on the hub"
 	rowTargetReads  = "reads of the target"
 	rowTargetWrites = "writes to the target"
+	rowAttempts     = "attempts of activities"
 	rowActivities   = "activities *"
 	rowChildren     = "child workflows *"
 	rowEvents       = "workflow events *"
@@ -29,40 +31,38 @@ type row struct {
 	what   string
 	unit   string
 	total  float64
-	each   float64 // per Release
+	each   float64 // per unit of the suite
+	single bool    // not to be shared out
 	budget string
 	over   bool
 }
 
-// budgets are what a phase with n Releases of m objects may cost: wall time and memory in all, the rest per Release.
-func budgets(phase string, n, m int) map[string]float64 {
-	b := map[string]float64{rowPeak: 223}
-	switch phase {
-	case phaseCold:
-		b[rowHubWrites], b[rowHubEvents], b[rowTargetWrites] = 6, 1, float64(m)
-		b[rowActivities], b[rowChildren], b[rowEvents] = 6, 1, 60
-		if m == 4 && n >= 100 { // fewer, or of another size, have no budget
-			b[rowWall] = 15 * float64(n) / 100
-		}
-	case phaseRequest, phaseSignal:
-		b[rowHubWrites], b[rowHubEvents], b[rowTargetReads], b[rowTargetWrites] = 0, 0, 0, 0
-		b[rowActivities], b[rowChildren], b[rowEvents] = 2, 0, 18
-		if phase == phaseRequest {
-			b[rowHubWrites] = 1 // the answer
-		}
-	}
-	return b
-}
-
-// free is how much above its budget a figure per Release may be: requests that belong to no Release, such as discovery.
+// free is how much above its budget a figure per unit may be: requests that belong to no unit, such as discovery.
 const free = 0.05
 
 // rows are the table of a phase.
-func (r *result) rows(f figures) []row {
-	limits, n := budgets(f.Name, r.N, r.M), float64(r.N)
+func (r *result) rows(p phase, f figures) []row {
 	var rows []row
+	if !p.alone {
+		rows = r.shared(p.budgets, f)
+	}
+	for _, fact := range f.Facts {
+		one := row{what: fact.Name, unit: fact.Unit, total: fact.Value, single: true}
+		if fact.Limit != nil {
+			one.budget = "<= " + number(*fact.Limit, fact.Unit)
+			one.over = fact.Value > *fact.Limit
+		}
+		rows = append(rows, one)
+	}
+	return rows
+}
+
+// shared are the rows that every phase has: what it took of each program.
+func (r *result) shared(limits map[string]float64, f figures) []row {
+	var rows []row
+	n := float64(r.N)
 	add := func(what, unit string, total float64) {
-		one := row{what: what, unit: unit, total: total, each: total / n}
+		one := row{what: what, unit: unit, total: total, each: total / n, single: unit == "MiB"}
 		if limit, ok := limits[what]; ok {
 			one.budget = "<= " + number(limit, unit)
 			one.over = total > limit
@@ -73,7 +73,7 @@ func (r *result) rows(f figures) []row {
 		rows = append(rows, one)
 	}
 	add(rowWall, "s", f.WallSeconds)
-	for _, program := range []string{inConvoy, inTemporal, inHub, inTarget} {
+	for _, program := range []string{inConvoy, inTemporal, inHub, inTarget, inBench} {
 		add("CPU of "+program, "s", f.CPUSeconds[program])
 	}
 	for _, program := range []string{inConvoy, inTemporal} {
@@ -86,6 +86,7 @@ func (r *result) rows(f figures) []row {
 	add(rowTargetReads, "", target.sum(isRead))
 	add(rowTargetWrites, "", target.sum(isWrite))
 	add("requests to "+inTemporal, "", f.Requests[inTemporal].sum(isAny))
+	add(rowAttempts, "", f.Requests[inTemporal].sum(isAttempt))
 	scale := n / float64(f.Sample)
 	add(rowActivities, "", scale*f.History.Events.sum(isActivity))
 	add("retries *", "", scale*float64(f.History.Retries))
@@ -108,24 +109,41 @@ func (r row) verdict() string {
 // print writes the table of a phase, and what its requests were.
 func (r *result) print(out io.Writer, p phase, f figures) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "\n%s: %d Releases of %d ConfigMaps: %s\n", f.Name, r.N, r.M, p.title)
-	fmt.Fprintf(t, "%24s\ttotal\tper Release\tbudget\t\t\n", "")
-	for _, row := range r.rows(f) {
+	fmt.Fprintf(out, "\n%s: %s: %s\n", f.Name, r.About, p.title)
+	rows := r.rows(p, f)
+	width := 24
+	for _, row := range rows {
+		width = max(width, len(row.what))
+	}
+	fmt.Fprintf(t, "%*s\ttotal\tper %s\tbudget\t\t\n", width, "", r.Unit)
+	for _, row := range rows {
 		each := number(row.each, row.unit)
-		if row.unit == "MiB" {
-			each = "" // memory is not shared out
+		if row.single {
+			each = ""
 		}
-		fmt.Fprintf(t, "%-24s\t%s\t%s\t%s\t%s\t\n", row.what, number(row.total, row.unit), each, row.budget, row.verdict())
+		fmt.Fprintf(t, "%-*s\t%s\t%s\t%s\t%s\t\n", width, row.what, number(row.total, row.unit), each, row.budget, row.verdict())
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "* mean of the histories of %d Releases and their children\n", f.Sample)
-	for _, server := range []string{inHub, inTarget, inTemporal} {
-		fmt.Fprintf(out, "requests to %s per Release: %s\n", server, most(f.Requests[server], r.N))
+	fmt.Fprintf(out, "meanwhile %.1f of %d CPUs were busy with other programs%s\n", f.OtherCPUs, runtime.NumCPU(), caveat(f.OtherCPUs))
+	if p.alone {
+		return nil
 	}
-	fmt.Fprintf(out, "workflow events per Release: %s\n", most(f.History.Events, f.Sample))
+	fmt.Fprintf(out, "* mean of the histories of %d %ss and their children\n", f.Sample, r.Unit)
+	for _, server := range []string{inHub, inTarget, inTemporal} {
+		fmt.Fprintf(out, "requests to %s per %s: %s\n", server, r.Unit, most(f.Requests[server], r.N))
+	}
+	fmt.Fprintf(out, "workflow events per %s: %s\n", r.Unit, most(f.History.Events, f.Sample))
 	return nil
+}
+
+// caveat says what figures of time are worth while other programs keep CPUs busy.
+func caveat(otherCPUs float64) string {
+	if otherCPUs < 0.25 {
+		return ""
+	}
+	return ": times mean little"
 }
 
 // number formats a figure.

@@ -55,6 +55,11 @@ func isEvent(_, resource string) bool { return resource == "events" }
 // isWrite is about all writes but Events, which have a budget of their own.
 func isWrite(verb, resource string) bool { return !isRead(verb, resource) && !isEvent(verb, resource) }
 
+// isAttempt is about the end of an attempt of an activity, as the Temporal server counts it.
+func isAttempt(operation, _ string) bool {
+	return operation == "RespondActivityTaskCompleted" || operation == "RespondActivityTaskFailed" || operation == "RespondActivityTaskCanceled"
+}
+
 // served counts the requests of convoy that a control plane has answered.
 func served(c *env.ControlPlane) (counts, error) {
 	events, err := c.AuditEvents()
@@ -130,17 +135,7 @@ func (w *world) handled(ctx context.Context) (counts, error) {
 
 // operations counts the requests of the frontend in the metrics of a Temporal server.
 func operations(ctx context.Context, metrics string) (counts, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, metrics, nil) //nolint:gosec // the URL is of the environment
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(r) //nolint:gosec // the same URL
-	if err != nil {
-		return nil, fmt.Errorf("read the metrics of Temporal: %w", err)
-	}
-	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	families, err := scrape(ctx, metrics)
 	if err != nil {
 		return nil, fmt.Errorf("read the metrics of Temporal: %w", err)
 	}
@@ -155,6 +150,25 @@ func operations(ctx context.Context, metrics string) (counts, error) {
 		}
 	}
 	return all, nil
+}
+
+// scrape reads metrics, by name. Its connection does not outlive it.
+func scrape(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil) //nolint:gosec // the URL is of the environment
+	if err != nil {
+		return nil, err
+	}
+	r.Close = true
+	response, err := http.DefaultClient.Do(r) //nolint:gosec // the same URL
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.New(response.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(response.Body)
 }
 
 func label(m *dto.Metric, name string) string {

@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-
-	"kumodo.io/convoy/internal/delivery"
 )
 
 // sampleSize is how many workflows the histories are read of.
@@ -29,11 +28,10 @@ func isActivity(event, _ string) bool { return event == "ActivityTaskScheduled" 
 
 func isChild(event, _ string) bool { return event == "ChildWorkflowExecutionStarted" }
 
-// rest waits until nothing of any Release's workflow is under way. One by one: none of them wakes another.
-func (w *world) rest(ctx context.Context) error {
-	for _, name := range w.names {
-		id := delivery.ReleaseWorkflowID(namespace, name)
-		err := poll(ctx, func() error {
+// atRest waits until nothing of these workflows is under way. One by one: none of them wakes another.
+func (w *world) atRest(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		err := poll(ctx, 50*time.Millisecond, func() error {
 			d, err := w.temporal.DescribeWorkflow(ctx, id, "")
 			if err != nil {
 				return err
@@ -51,21 +49,11 @@ func (w *world) rest(ctx context.Context) error {
 	return nil
 }
 
-// sample are some of the Releases, evenly spread.
-func (w *world) sample() []string {
-	size := min(sampleSize, len(w.names))
-	names := make([]string, 0, size)
-	for i := range size {
-		names = append(names, w.names[i*len(w.names)/size])
-	}
-	return names
-}
-
-// histories reads the histories of the sample, and of their children, up to now.
-func (w *world) histories(ctx context.Context) (history, error) {
+// histories reads the histories of workflows, and of their children, up to now.
+func (w *world) histories(ctx context.Context, ids []string) (history, error) {
 	h := history{Events: counts{}}
-	for _, name := range w.sample() {
-		err := w.read(ctx, &h, delivery.ReleaseWorkflowID(namespace, name), "")
+	for _, id := range ids {
+		err := w.read(ctx, &h, id, "")
 		if notFound := (*serviceerror.NotFound)(nil); errors.As(err, &notFound) {
 			continue // not started yet
 		}

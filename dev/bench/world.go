@@ -7,52 +7,44 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
-	"time"
 
 	temporalclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/dev/env"
 )
 
-// Names on the hub; the namespace is also that of the objects on the target.
-const (
-	namespace   = "bench"
-	clusterName = "target"
-	secretName  = "target-kubeconfig"
-)
+// namespace is that of everything on the hub, and of the objects on the target.
+const namespace = "bench"
 
 // world is everything that runs.
 type world struct {
 	options
+	progress io.Writer
 	local    *env.Env
 	convoy   *child
 	temporal temporalclient.Client
 	hub      client.Client // the bench's own, without a cache
 	target   client.Client
-	releases *releases
+	clusters *kept[*v1alpha1.Cluster]
+	releases *kept[*v1alpha1.Release]
 	calls    ownCalls
-	names    []string // of the Releases, and of the ConfigMaps that are their sources
 }
 
-// newWorld starts everything and returns when the Cluster is Ready and all sources are there.
+// newWorld starts everything.
 func newWorld(ctx context.Context, o options, progress io.Writer) (w *world, err error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		return nil, errors.New("the bench reads /proc, which only Linux has")
 	}
-	w = &world{options: o, calls: ownCalls{counts: counts{}}}
-	for i := range o.N {
-		w.names = append(w.names, fmt.Sprintf("release-%04d", i))
-	}
+	w = &world{options: o, progress: progress, calls: ownCalls{counts: counts{}}}
 	w.local, err = env.Start(ctx, env.Options{
 		Bin: os.Getenv("KUBEBUILDER_ASSETS"), Log: progress,
 		Hub: env.ControlPlaneOptions{Audit: true}, Targets: []env.ControlPlaneOptions{{Name: "target", Audit: true}},
@@ -68,13 +60,8 @@ func newWorld(ctx context.Context, o options, progress io.Writer) (w *world, err
 	if err := w.connect(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the environment: %w", err)
 	}
-	if w.convoy, err = startConvoy(w.local, o.Convoy); err != nil {
-		return nil, err
-	}
-	if err := w.furnish(ctx); err != nil {
-		return nil, fmt.Errorf("prepare hub and target: %w\n--- the log of convoy ends with:\n%s", err, w.convoy.tail())
-	}
-	return w, nil
+	w.convoy, err = startConvoy(w.local, o.Convoy, o.convoyFlags()...)
+	return w, err
 }
 
 // close ends everything.
@@ -102,7 +89,7 @@ func (w *world) connect(ctx context.Context) (err error) {
 	if w.target, err = client.New(w.local.Targets[0].Config(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if w.releases, err = watchReleases(ctx, w.local.Hub.Config(), scheme); err != nil {
+	if w.clusters, w.releases, err = watchHub(ctx, w.local.Hub.Config(), scheme); err != nil {
 		return err
 	}
 	w.temporal, err = temporalclient.DialContext(ctx, temporalclient.Options{
@@ -115,70 +102,50 @@ func (w *world) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// furnish writes all that is there before the first Release: namespaces, the Cluster, which it awaits, and the sources.
-func (w *world) furnish(ctx context.Context) error {
+// begin writes the namespaces, and what the suite begins with.
+func (w *world) begin(ctx context.Context, s suite) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
 	for _, c := range []client.Client{w.hub, w.target} {
 		if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-			return err
+			return fmt.Errorf("prepare hub and target: %w", err)
 		}
 	}
-	kubeconfig, err := w.local.Targets[0].KubeconfigFor(user, "system:masters")
+	if err := s.furnish(ctx); err != nil {
+		return fmt.Errorf("prepare hub and target: %w", err)
+	}
+	return nil
+}
+
+// kubeconfig leads convoy to the target, by another address when one is given.
+func (w *world) kubeconfig(address string) ([]byte, error) {
+	direct, err := w.local.Targets[0].KubeconfigFor(user, "system:masters")
+	if err != nil || address == "" {
+		return direct, err
+	}
+	config, err := clientcmd.Load(direct)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	secret := &corev1.Secret{ObjectMeta: named(secretName), Data: map[string][]byte{"kubeconfig": kubeconfig}}
-	if err := w.hub.Create(ctx, secret); err != nil {
-		return err
+	for _, c := range config.Clusters {
+		c.Server, c.TLSServerName = "https://"+address, "localhost" // the certificate names no other address
 	}
-	cluster := &v1alpha1.Cluster{ObjectMeta: named(clusterName), Spec: v1alpha1.ClusterSpec{
+	return clientcmd.Write(*config)
+}
+
+// kubeconfigSecret describes the Secret of a Cluster.
+func kubeconfigSecret(name string, kubeconfig []byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: named(name), Data: map[string][]byte{"kubeconfig": kubeconfig}}
+}
+
+// cluster describes a Cluster whose Secret has the same name.
+func cluster(name string) *v1alpha1.Cluster {
+	return &v1alpha1.Cluster{ObjectMeta: named(name), Spec: v1alpha1.ClusterSpec{
 		ConnectionMode: v1alpha1.ConnectionModeAgentless,
 		Agentless: &v1alpha1.AgentlessConnection{Auth: v1alpha1.ClusterAuth{
-			Type: v1alpha1.AuthTypeKubeconfig,
-			Kubeconfig: &v1alpha1.KubeconfigAuth{
-				SecretRef: v1alpha1.KubeconfigSecretRef{Name: secretName, Key: "kubeconfig"},
-			},
+			Type:       v1alpha1.AuthTypeKubeconfig,
+			Kubeconfig: &v1alpha1.KubeconfigAuth{SecretRef: v1alpha1.KubeconfigSecretRef{Name: name, Key: "kubeconfig"}},
 		}},
-	}}
-	if err := w.hub.Create(ctx, cluster); err != nil {
-		return err
-	}
-	err = poll(ctx, func() error {
-		if err := w.hub.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
-			return err
-		}
-		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionReady) {
-			return errors.New("the Cluster is not Ready")
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return w.each(ctx, func(ctx context.Context, name string) error { return w.hub.Create(ctx, w.source(name)) })
-}
-
-// source describes the source of a Release: one file for each of its ConfigMaps.
-func (w *world) source(name string) *corev1.ConfigMap {
-	files := map[string]string{}
-	for i := range w.M {
-		object := fmt.Sprintf("%s-%d", name, i)
-		files[object+".yaml"] = fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  text: %s\n",
-			object, strings.Repeat("x", 200))
-	}
-	return &corev1.ConfigMap{ObjectMeta: named(name), Data: files}
-}
-
-// release describes a Release.
-func release(name string) *v1alpha1.Release {
-	return &v1alpha1.Release{ObjectMeta: named(name), Spec: v1alpha1.ReleaseSpec{
-		ClusterRef:      v1alpha1.ClusterRef{Name: clusterName},
-		Source:          v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: name}},
-		TargetNamespace: namespace,
-		// The Go types write zero durations out, which the schema refuses: the defaults, spelled.
-		SyncPolicy:     v1alpha1.SyncPolicy{Interval: metav1.Duration{Duration: time.Hour}, Timeout: metav1.Duration{Duration: 5 * time.Minute}},
-		DeletionPolicy: v1alpha1.ReleaseDeletionPolicy{Timeout: metav1.Duration{Duration: 5 * time.Minute}},
 	}}
 }
 
@@ -186,19 +153,24 @@ func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// poll calls check until it returns nil or ctx ends; then the error holds the last answer.
-func poll(ctx context.Context, check func() error) error {
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
+// numbered are n names.
+func numbered(prefix string, n int) []string {
+	names := make([]string, 0, n)
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s-%04d", prefix, i))
 	}
+	return names
 }
+
+// spread takes some of the names, evenly spread, n at the most.
+func spread(names []string, n int) []string {
+	size := min(n, len(names))
+	some := make([]string, 0, size)
+	for i := range size {
+		some = append(some, names[i*len(names)/size])
+	}
+	return some
+}
+
+// report tells whoever waits how far the bench is.
+func (w *world) report(format string, args ...any) { fmt.Fprintf(w.progress, format+"\n", args...) }

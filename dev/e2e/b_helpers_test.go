@@ -60,7 +60,7 @@ func (s *scene) targetNamespace(on client.Client) {
 // repository makes a git repository of the scene.
 func (s *scene) repository() *env.Repository {
 	s.Helper()
-	r, err := local.Git.Repository(s.ctx, s.ns)
+	r, err := s.local.Git.Repository(s.ctx, s.ns)
 	s.must(err)
 	return r
 }
@@ -109,14 +109,14 @@ func (s *scene) awaitText(limit time.Duration, on client.Client, name, want stri
 func (s *scene) getRelease(name string) *v1alpha1.Release {
 	s.Helper()
 	r := &v1alpha1.Release{ObjectMeta: s.meta(name)}
-	s.must(hubClient.Get(s.ctx, client.ObjectKeyFromObject(r), r))
+	s.must(s.hub.Get(s.ctx, client.ObjectKeyFromObject(r), r))
 	return r
 }
 
 // reconcile asks a Release for a reconcile through the update of that name, and returns when it has answered.
 func (s *scene) reconcile(name string) {
 	s.Helper()
-	handle, err := temporal.UpdateWorkflow(s.ctx, temporalclient.UpdateWorkflowOptions{
+	handle, err := s.temporal.UpdateWorkflow(s.ctx, temporalclient.UpdateWorkflowOptions{
 		WorkflowID: s.releaseWorkflow(name), UpdateName: delivery.UpdateReconcile, WaitForStage: temporalclient.WorkflowUpdateStageCompleted,
 	})
 	s.must(err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,10 +35,19 @@ func checkLeaks() error {
 		return fmt.Errorf("look for leaks: %w", err)
 	}
 	scan := &leakScan{forbidden: forbidden}
-	for _, look := range []func(context.Context, *leakScan) error{scanTemporal, scanHub, scanLogs} {
-		if err := look(ctx, scan); err != nil {
-			return fmt.Errorf("look for leaks: %w", err)
+	for _, at := range sites() {
+		scan.at = at
+		for _, look := range []func(context.Context, *leakScan) error{scanTemporal, scanHub} {
+			if err := look(ctx, scan); err != nil {
+				return fmt.Errorf("look for leaks: %w", err)
+			}
 		}
+	}
+	for place, status := range removed.statuses {
+		scan.look(place, status)
+	}
+	if err := scanLogs(scan); err != nil {
+		return fmt.Errorf("look for leaks: %w", err)
 	}
 	if scan.places == 0 {
 		return errors.New("look for leaks: there is nothing to look through")
@@ -45,9 +55,33 @@ func checkLeaks() error {
 	return errors.Join(scan.found...)
 }
 
+// removed are the statuses of Clusters that were deleted after their test had passed.
+var removed = struct {
+	mu       sync.Mutex
+	statuses map[string][]byte
+}{statuses: map[string][]byte{}}
+
+// removeClusters deletes the Clusters of a scene that is over: all that are left are probed at each resync, which slows the
+// tests that follow. The search for leaks still gets to see what they said.
+func (s *scene) removeClusters() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // that of the test has ended
+	defer cancel()
+	var clusters v1alpha1.ClusterList
+	s.must(s.hub.List(ctx, &clusters, client.InNamespace(s.ns)))
+	removed.mu.Lock()
+	defer removed.mu.Unlock()
+	for i := range clusters.Items {
+		c := &clusters.Items[i]
+		removed.statuses["the last status of Cluster "+c.Namespace+"/"+c.Name] = []byte(encoded(c.Status))
+	}
+	s.must(s.hub.DeleteAllOf(ctx, &v1alpha1.Cluster{}, client.InNamespace(s.ns)))
+}
+
 // leakScan collects where something forbidden stands.
 type leakScan struct {
 	forbidden map[string][]byte // what it is -> the text
+	at        site              // where it looks now
 	places    int
 	found     []error
 }
@@ -71,7 +105,7 @@ func (s *leakScan) lookJSON(place string, value any) error {
 // forbiddenTexts are the sentinels, and the credentials of every kubeconfig that is or was on the hub.
 func forbiddenTexts(ctx context.Context) (map[string][]byte, error) {
 	forbidden := map[string][]byte{}
-	for _, sentinel := range []string{secretSentinel, manifestSentinel} {
+	for _, sentinel := range []string{secretSentinel, manifestSentinel, stubSentinel} {
 		forbidden["the sentinel "+sentinel] = []byte(sentinel)
 		for shift := range 3 { // Base64 looks different at each position within a group of three
 			whole := (shift + len(sentinel)) / 3 * 3 // what follows may share the last group, what precedes the first
@@ -79,17 +113,20 @@ func forbiddenTexts(ctx context.Context) (map[string][]byte, error) {
 			forbidden[fmt.Sprintf("the sentinel %s in Base64 (%d)", sentinel, shift)] = []byte(padded[(shift+2)/3*4:])
 		}
 	}
-	kubeconfigs := map[string][]byte{"hub": local.Hub.Kubeconfig()}
+	kubeconfigs := map[string][]byte{}
 	for _, target := range local.Targets {
 		kubeconfigs[target.Name] = target.Kubeconfig()
 	}
-	var secrets corev1.SecretList
-	if err := hubClient.List(ctx, &secrets); err != nil {
-		return nil, err
-	}
-	for i := range secrets.Items {
-		if content, ok := secrets.Items[i].Data["kubeconfig"]; ok {
-			kubeconfigs[secrets.Items[i].Namespace+"/"+secrets.Items[i].Name] = content
+	for _, at := range sites() {
+		kubeconfigs["hub of "+at.convoy.name] = at.local.Hub.Kubeconfig()
+		var secrets corev1.SecretList
+		if err := at.hub.List(ctx, &secrets); err != nil {
+			return nil, err
+		}
+		for i := range secrets.Items {
+			if content, ok := secrets.Items[i].Data["kubeconfig"]; ok {
+				kubeconfigs[secrets.Items[i].Namespace+"/"+secrets.Items[i].Name] = content
+			}
 		}
 	}
 	for name, content := range kubeconfigs {
@@ -149,7 +186,7 @@ func TestTheSearchForLeaksFindsWhatIsHiddenInBase64(t *testing.T) {
 func scanTemporal(ctx context.Context, scan *leakScan) error {
 	var page []byte
 	for {
-		list, err := temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{NextPageToken: page})
+		list, err := scan.at.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{NextPageToken: page})
 		if err != nil {
 			return err
 		}
@@ -166,7 +203,7 @@ func scanTemporal(ctx context.Context, scan *leakScan) error {
 
 func scanWorkflow(ctx context.Context, scan *leakScan, w *workflowpb.WorkflowExecutionInfo) error {
 	id, run := w.GetExecution().GetWorkflowId(), w.GetExecution().GetRunId()
-	description, err := temporal.DescribeWorkflow(ctx, id, run)
+	description, err := scan.at.temporal.DescribeWorkflow(ctx, id, run)
 	if err != nil {
 		return err
 	}
@@ -177,7 +214,7 @@ func scanWorkflow(ctx context.Context, scan *leakScan, w *workflowpb.WorkflowExe
 		}
 		scan.look(place, content)
 	}
-	events := temporal.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := scan.at.temporal.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		if err != nil {
@@ -203,7 +240,7 @@ func scanHub(ctx context.Context, scan *leakScan) error {
 	for list, options := range map[client.ObjectList][]client.ListOption{
 		&clusters: nil, &releases: nil, &inventories: nil, &events: nil, &records: {client.HasLabels{v1alpha1.LabelReleaseUID}},
 	} {
-		if err := hubClient.List(ctx, list, options...); err != nil {
+		if err := scan.at.hub.List(ctx, list, options...); err != nil {
 			return err
 		}
 	}
@@ -228,7 +265,7 @@ func scanHub(ctx context.Context, scan *leakScan) error {
 	return errors.Join(errs...)
 }
 
-func scanLogs(_ context.Context, scan *leakScan) error {
+func scanLogs(scan *leakScan) error {
 	logs, err := filepath.Glob(filepath.Join(local.Dir(), "convoy-*", "*.log"))
 	if err != nil || len(logs) == 0 {
 		return fmt.Errorf("there is no log of convoy (%w)", err)

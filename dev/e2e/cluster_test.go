@@ -136,7 +136,7 @@ func TestWhatIsNotBuiltIsUnsupportedAndNotRetriedButProbedAgainAtAResync(t *test
 		name, names string
 		change      func(*v1alpha1.Cluster)
 	}{
-		{"token", "token", func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth = v1alpha1.ClusterAuth{Type: "token"} }},
+		{"oidc", "oidc", func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth = v1alpha1.ClusterAuth{Type: "oidc"} }},
 		{"agent", "agent", func(c *v1alpha1.Cluster) { c.Spec.ConnectionMode, c.Spec.Agentless = "agent", nil }},
 		{"exec", "exec", func(*v1alpha1.Cluster) {}},
 	}

@@ -164,7 +164,7 @@ func TestTheReprobeUpdateAnswersWithTheVerdictAlsoOfADeadCluster(t *testing.T) {
 
 func TestTheReprobeUpdateOfAnUnsupportedClusterSaysSo(t *testing.T) {
 	s := newScene(t)
-	s.cluster("prod", alpha.Kubeconfig(), func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth.Type = "token" })
+	s.cluster("prod", alpha.Kubeconfig(), func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth.Type = "oidc" })
 	s.awaitCluster("prod", metav1.ConditionFalse, v1alpha1.ReasonUnsupported)
 	if v := s.reprobe(); v.Reachable || v.Reason != v1alpha1.ReasonUnsupported || v.Message == "" {
 		t.Errorf("the verdict is %+v", v)

@@ -84,7 +84,7 @@ func TestAReleaseWaitsForAClusterThatIsNotReachableAndStartsByItself(t *testing.
 
 func TestAReleaseOfAnUnsupportedClusterIsNotTouched(t *testing.T) {
 	s := newScene(t)
-	s.cluster("prod", alpha.Kubeconfig(), func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth.Type = "token" })
+	s.cluster("prod", alpha.Kubeconfig(), func(c *v1alpha1.Cluster) { c.Spec.Agentless.Auth.Type = "oidc" })
 	s.awaitCluster("prod", metav1.ConditionFalse, v1alpha1.ReasonUnsupported)
 	s.greeting("greeting", "hello")
 	s.release("app", "prod", "greeting")

@@ -45,7 +45,7 @@ func newConvoy(name string, flags ...string) (*convoy, error) {
 	c.args = append([]string{
 		"run", "--kubeconfig=" + hubFile, "--temporal-address=" + local.Temporal.Address,
 		"--resync-period=" + resync.String(), "--stop-timeout=5s",
-		"--health-address=" + health, "--metrics-address=0",
+		"--health-address=" + health, "--metrics-address=0", "--allow-loopback",
 	}, flags...)
 	return c, nil
 }

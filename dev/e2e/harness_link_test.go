@@ -18,7 +18,9 @@ type link struct {
 	upstream string
 
 	mu       sync.Mutex
+	thawed   *sync.Cond   // of frozen
 	listener net.Listener // nil while cut
+	frozen   bool
 	conns    map[net.Conn]bool
 }
 
@@ -30,6 +32,7 @@ func newLink(t *testing.T, target *env.ControlPlane) *link {
 		t.Fatal(err)
 	}
 	l := &link{target: target, address: address, upstream: target.Server[len("https://"):], conns: map[net.Conn]bool{}}
+	l.thawed = sync.NewCond(&l.mu)
 	l.mend(t)
 	t.Cleanup(func() { l.close() })
 	return l
@@ -38,12 +41,39 @@ func newLink(t *testing.T, target *env.ControlPlane) *link {
 // kubeconfig reaches the target through the link. Its user is an administrator of that name.
 func (l *link) kubeconfig(t *testing.T, user string) []byte {
 	t.Helper()
-	k := kubeconfigFor(t, l.target, user)
-	return bytes.ReplaceAll(k, []byte(l.target.Server), []byte("https://"+l.address))
+	return l.through(kubeconfigFor(t, l.target, user))
+}
+
+// through is a kubeconfig of the target that leads through the link instead.
+func (l *link) through(kubeconfig []byte) []byte {
+	return bytes.ReplaceAll(kubeconfig, []byte(l.target.Server), []byte("https://"+l.address))
 }
 
 // cut ends all connections and refuses new ones.
 func (l *link) cut() { l.close() }
+
+// freeze keeps connections open, also new ones, and lets nothing through.
+func (l *link) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen = true
+}
+
+// gate is where bytes wait while the link is frozen.
+type gate struct {
+	net.Conn
+	link *link
+}
+
+// Write passes bytes on once the link is not frozen.
+func (g gate) Write(b []byte) (int, error) {
+	g.link.mu.Lock()
+	for g.link.frozen && g.link.listener != nil {
+		g.link.thawed.Wait()
+	}
+	g.link.mu.Unlock()
+	return g.Conn.Write(b)
+}
 
 // mend accepts connections again.
 func (l *link) mend(t *testing.T) {
@@ -81,10 +111,10 @@ func (l *link) pass(near net.Conn) {
 		return
 	}
 	go func() {
-		_, _ = io.Copy(far, near)
+		_, _ = io.Copy(gate{far, l}, near)
 		l.drop(near, far)
 	}()
-	_, _ = io.Copy(near, far)
+	_, _ = io.Copy(gate{near, l}, far)
 	l.drop(near, far)
 }
 
@@ -118,7 +148,8 @@ func (l *link) close() {
 		return
 	}
 	_ = l.listener.Close()
-	l.listener = nil
+	l.listener, l.frozen = nil, false
+	l.thawed.Broadcast()
 	for c := range l.conns {
 		_ = c.Close()
 		delete(l.conns, c)

@@ -23,7 +23,7 @@ func (s *scene) kubectl(args ...string) (string, error) {
 // temporalCommand runs the temporal command and returns what it printed.
 func (s *scene) temporalCommand(args ...string) (string, error) {
 	s.Helper()
-	return s.command("temporal", append(args, "--address="+local.Temporal.Address)...)
+	return s.command("temporal", append(args, "--address="+s.local.Temporal.Address)...)
 }
 
 func (s *scene) command(name string, args ...string) (string, error) {
@@ -51,22 +51,22 @@ func (s *scene) state() string {
 	}
 	var clusters v1alpha1.ClusterList
 	var releases v1alpha1.ReleaseList
-	if err := hubClient.List(ctx, &clusters, client.InNamespace(s.ns)); err != nil {
+	if err := s.hub.List(ctx, &clusters, client.InNamespace(s.ns)); err != nil {
 		return err.Error()
 	}
-	if err := hubClient.List(ctx, &releases, client.InNamespace(s.ns)); err != nil {
+	if err := s.hub.List(ctx, &releases, client.InNamespace(s.ns)); err != nil {
 		return err.Error()
 	}
 	for i := range clusters.Items {
 		write("Cluster", &clusters.Items[i], clusters.Items[i].Status.Conditions)
-		b.WriteString(standing(ctx, s.clusterWorkflow(clusters.Items[i].Name)))
+		b.WriteString(s.standing(ctx, s.clusterWorkflow(clusters.Items[i].Name)))
 	}
 	for i := range releases.Items {
 		r := &releases.Items[i]
 		write("Release", r, r.Status.Conditions)
-		b.WriteString(standing(ctx, s.releaseWorkflow(r.Name)))
+		b.WriteString(s.standing(ctx, s.releaseWorkflow(r.Name)))
 		if r.Status.Rollout != nil {
-			b.WriteString(standing(ctx, r.Status.Rollout.WorkflowID))
+			b.WriteString(s.standing(ctx, r.Status.Rollout.WorkflowID))
 		}
 	}
 	return b.String()

@@ -22,7 +22,7 @@ func (s *scene) releaseWorkflow(name string) string { return delivery.ReleaseWor
 func (s *scene) history(workflowID string) []*historypb.HistoryEvent {
 	s.Helper()
 	var events []*historypb.HistoryEvent
-	i := temporal.GetWorkflowHistory(s.ctx, workflowID, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	i := s.temporal.GetWorkflowHistory(s.ctx, workflowID, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for i.HasNext() {
 		e, err := i.Next()
 		if notFound := (*serviceerror.NotFound)(nil); errors.As(err, &notFound) {
@@ -51,7 +51,7 @@ func scheduled(history []*historypb.HistoryEvent) map[string]int {
 // describe is where the newest run of a workflow stands.
 func (s *scene) describe(workflowID string) *workflowservice.DescribeWorkflowExecutionResponse {
 	s.Helper()
-	d, err := temporal.DescribeWorkflow(s.ctx, workflowID, "")
+	d, err := s.temporal.DescribeWorkflow(s.ctx, workflowID, "")
 	s.must(err)
 	return d.RawResponse
 }
@@ -81,8 +81,8 @@ func (s *scene) settled(workflowID string) []*historypb.HistoryEvent {
 }
 
 // standing is where the newest run of a workflow stands, for the report of a failed test.
-func standing(ctx context.Context, workflowID string) string {
-	described, err := temporal.DescribeWorkflow(ctx, workflowID, "")
+func (s *scene) standing(ctx context.Context, workflowID string) string {
+	described, err := s.temporal.DescribeWorkflow(ctx, workflowID, "")
 	if err != nil {
 		return fmt.Sprintf("    workflow %s: %v\n", workflowID, err)
 	}

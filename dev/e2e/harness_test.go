@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	temporalclient "go.temporal.io/sdk/client"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +27,23 @@ const patience = 2 * time.Minute
 // namespace. The name of the namespace is also free on every target.
 type scene struct {
 	*testing.T
+	site
 	ns  string
 	ctx context.Context
+}
+
+// site is where a scene plays: a hub, its Temporal and the convoy that serves them.
+type site struct {
+	local    *env.Env
+	hub      client.Client
+	hubFile  string // kubeconfig of the hub
+	temporal temporalclient.Client
+	convoy   *convoy
+}
+
+// sharedSite is the site that TestMain made.
+func sharedSite() site {
+	return site{local: local, hub: hubClient, hubFile: hubFile, temporal: temporal, convoy: shared}
 }
 
 // newScene makes a namespace for a test that runs beside others.
@@ -40,20 +56,31 @@ func newScene(t *testing.T) *scene {
 // newSerialScene makes a namespace for a test that runs alone.
 func newSerialScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, ns: fmt.Sprintf("t-%08x", rand.Uint32()), ctx: t.Context()}
+	return newSceneAt(t, sharedSite())
+}
+
+// newSceneAt makes a namespace on the hub of a site.
+func newSceneAt(t *testing.T, at site) *scene {
+	t.Helper()
+	s := &scene{T: t, site: at, ns: fmt.Sprintf("t-%08x", rand.Uint32()), ctx: t.Context()}
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}})
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s\n--- log of convoy:\n%s", s.state(), shared.tail())
+			t.Logf("%s\n--- log of convoy:\n%s", s.state(), s.convoy.tail())
+			return
 		}
+		s.removeClusters()
 	})
 	return s
 }
 
-// poll calls check until it returns nil or ctx ends; then it returns the last answer that is not about that end.
+// poll calls check until it returns nil or ctx ends; then it returns the last answer that is not about that end. It looks
+// often at first and less often later: many tests wait at once, and looking is work.
 func poll(ctx context.Context, check func(context.Context) error) error {
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
+	const first, slowest = 50 * time.Millisecond, 400 * time.Millisecond
+	pause := first
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	var last error
 	for {
 		err := check(ctx)
@@ -63,11 +90,13 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}
+		timer.Reset(pause)
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			return last
 		}
+		pause = min(pause*5/4, slowest)
 	}
 }
 
@@ -98,25 +127,25 @@ func (s *scene) must(err error) {
 // create writes a new object to the hub.
 func (s *scene) create(o client.Object) {
 	s.Helper()
-	s.must(hubClient.Create(s.ctx, o))
+	s.must(s.hub.Create(s.ctx, o))
 }
 
 // change reads an object of the hub again, changes it and writes it, also when others write it meanwhile.
 func change[T client.Object](s *scene, o T, apply func(T)) {
 	s.Helper()
 	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := hubClient.Get(s.ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		if err := s.hub.Get(s.ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 		apply(o)
-		return hubClient.Update(s.ctx, o)
+		return s.hub.Update(s.ctx, o)
 	}))
 }
 
 // remove deletes an object of the hub without waiting.
 func (s *scene) remove(o client.Object) {
 	s.Helper()
-	s.must(hubClient.Delete(s.ctx, o))
+	s.must(s.hub.Delete(s.ctx, o))
 }
 
 // awaitGone waits until an object is gone from the control plane of a client.
@@ -228,11 +257,19 @@ func (s *scene) awaitCluster(name string, status metav1.ConditionStatus, reason 
 	s.Helper()
 	c := &v1alpha1.Cluster{ObjectMeta: s.meta(name)}
 	s.eventually(fmt.Sprintf("Cluster %s has Ready=%s, %s", name, status, reason), func(ctx context.Context) error {
-		if err := hubClient.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+		if err := s.hub.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
 		return s.compare(c.Status.Conditions, v1alpha1.ConditionReady, status, reason, c.Generation)
 	})
+	return c
+}
+
+// getCluster reads a Cluster.
+func (s *scene) getCluster(name string) *v1alpha1.Cluster {
+	s.Helper()
+	c := &v1alpha1.Cluster{ObjectMeta: s.meta(name)}
+	s.must(s.hub.Get(s.ctx, client.ObjectKeyFromObject(c), c))
 	return c
 }
 
@@ -241,7 +278,7 @@ func (s *scene) awaitRelease(name, condition string, status metav1.ConditionStat
 	s.Helper()
 	r := &v1alpha1.Release{ObjectMeta: s.meta(name)}
 	s.eventually(fmt.Sprintf("Release %s has %s=%s, %s", name, condition, status, reason), func(ctx context.Context) error {
-		if err := hubClient.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+		if err := s.hub.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
 			return err
 		}
 		return s.compare(r.Status.Conditions, condition, status, reason, r.Generation)
@@ -280,7 +317,7 @@ func (s *scene) request(name string) {
 	r := &v1alpha1.Release{ObjectMeta: s.meta(name)}
 	value := s.ask(name)
 	s.eventually("Release "+name+" handles "+value, func(ctx context.Context) error {
-		if err := hubClient.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+		if err := s.hub.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
 			return err
 		}
 		if got := r.Status.LastHandledReconcileAt; got != value {
@@ -344,7 +381,7 @@ func (s *scene) requests(target *env.ControlPlane, keep func(auditv1.Event) bool
 func (s *scene) ownTarget(options env.ControlPlaneOptions) *env.ControlPlane {
 	s.Helper()
 	options.Name = "own-" + s.ns
-	target, err := local.AddTarget(s.ctx, options)
+	target, err := s.local.AddTarget(s.ctx, options)
 	s.must(err)
 	s.Cleanup(func() {
 		if err := target.Kill(); err != nil {

@@ -4,7 +4,8 @@
 //
 // All tests share one environment and one convoy. A test that calls newScene is parallel and has a namespace of its
 // own. A test that disturbs what is shared (stops convoy, Temporal or the hub) calls newSerialScene instead: the go
-// command runs such tests one by one, before the parallel ones.
+// command runs such tests one by one, before the parallel ones. A few tests need a convoy that hardly ever probes by
+// itself: newCalmScene gives them another hub, Temporal and convoy.
 package e2e
 
 import (
@@ -41,6 +42,7 @@ var (
 	hubClient   client.Client
 	temporal    temporalclient.Client
 	hubFile     string // kubeconfig of the hub
+	metricsAt   string // address of the metrics of the shared convoy
 	scheme      = newScheme()
 )
 
@@ -96,7 +98,16 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	defer temporal.Close()
-	if shared, err = newConvoy("shared"); err == nil {
+	defer func() {
+		if err := stopCalm(); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot stop the other environment:", err)
+			code = 1
+		}
+	}()
+	if metricsAt, err = freeAddress(); err == nil {
+		shared, err = newConvoy("shared", "--metrics-address="+metricsAt)
+	}
+	if err == nil {
 		err = shared.start(ctx)
 	}
 	if err != nil {
@@ -104,7 +115,7 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	code = m.Run()
-	for _, end := range []func() error{shared.stop, shared.keep, shared.check, checkLeaks} {
+	for _, end := range []func() error{keepMetrics, endConvoys, checkLeaks} {
 		if err := end(); err != nil {
 			fmt.Fprintln(os.Stderr, "convoy:", err)
 			code = 1
@@ -114,20 +125,28 @@ func run(m *testing.M) (code int) {
 }
 
 // connect makes the clients that the tests share.
-func connect() (err error) {
+func connect() error {
 	alpha, beta = local.Targets[0], local.Targets[1]
-	if hubClient, err = clientOf(local.Hub); err != nil {
-		return err
+	at, err := siteOf(local)
+	hubClient, hubFile, temporal = at.hub, at.hubFile, at.temporal
+	return err
+}
+
+// siteOf makes the clients of an environment.
+func siteOf(e *env.Env) (site, error) {
+	at := site{local: e, hubFile: filepath.Join(e.Dir(), "hub.kubeconfig")}
+	var err error
+	if at.hub, err = clientOf(e.Hub); err != nil {
+		return at, err
 	}
-	hubFile = filepath.Join(local.Dir(), "hub.kubeconfig")
-	if err := os.WriteFile(hubFile, local.Hub.Kubeconfig(), 0o600); err != nil {
-		return err
+	if err := os.WriteFile(at.hubFile, e.Hub.Kubeconfig(), 0o600); err != nil {
+		return at, err
 	}
-	temporal, err = temporalclient.Dial(temporalclient.Options{
-		HostPort: local.Temporal.Address,
+	at.temporal, err = temporalclient.Dial(temporalclient.Options{
+		HostPort: e.Temporal.Address,
 		Logger:   sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
 	})
-	return err
+	return at, err
 }
 
 func newScheme() *runtime.Scheme {

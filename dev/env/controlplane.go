@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -207,7 +208,12 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) 
 // KubeconfigFor is a kubeconfig, complete in itself, for a user in groups. The user has the rights that RBAC on this
 // control plane gives; the group system:masters has all. The audit log tells users apart.
 func (c *ControlPlane) KubeconfigFor(user string, groups ...string) ([]byte, error) {
-	certPEM, keyPEM, err := c.authority.issueClient(user, groups)
+	return c.KubeconfigUntil(time.Now().AddDate(1, 0, 0), user, groups...)
+}
+
+// KubeconfigUntil is KubeconfigFor with a client certificate that expires then, which may be in the past.
+func (c *ControlPlane) KubeconfigUntil(expiry time.Time, user string, groups ...string) ([]byte, error) {
+	certPEM, keyPEM, err := c.authority.issueClient(expiry, user, groups)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func (a *authority) pem() ([]byte, error) { return cert.EncodeCertificates(a.cer
 // issueServer signs a certificate for a server on loopback.
 func (a *authority) issueServer() (certPEM, keyPEM []byte, err error) {
 	return a.issue(&x509.Certificate{
+		NotAfter:    time.Now().AddDate(1, 0, 0),
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 0, 0, 1)},
@@ -48,8 +49,9 @@ func (a *authority) issueServer() (certPEM, keyPEM []byte, err error) {
 }
 
 // issueClient signs a certificate for a user in groups, as Kubernetes reads them from a certificate.
-func (a *authority) issueClient(user string, groups []string) (certPEM, keyPEM []byte, err error) {
+func (a *authority) issueClient(expiry time.Time, user string, groups []string) (certPEM, keyPEM []byte, err error) {
 	return a.issue(&x509.Certificate{
+		NotAfter:    expiry,
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
@@ -64,9 +66,11 @@ func (a *authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a serial number: %w", err)
 	}
-	now := time.Now()
 	template.SerialNumber = serial
-	template.NotBefore, template.NotAfter = now.Add(-time.Minute), now.AddDate(1, 0, 0)
+	template.NotBefore = time.Now().Add(-time.Minute)
+	if template.NotAfter.Before(template.NotBefore) {
+		template.NotBefore = template.NotAfter.Add(-time.Minute)
+	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {

@@ -3,6 +3,7 @@ package connect
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -78,7 +79,7 @@ func (a answersOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode < http.StatusMultipleChoices {
-		resp.Body = &answer{ReadCloser: resp.Body, left: maxDiscovery, end: func() {}}
+		resp.Body = &answer{ReadCloser: resp.Body, left: maxDiscovery, read: func(error) {}, end: func() {}}
 		return resp, nil
 	}
 	defer resp.Body.Close()
@@ -106,24 +107,31 @@ func foreign(s metav1.Status) bool {
 	return false
 }
 
-// answer is a body with a bound, none when left is negative, that tells once when it is done with.
+// answer is a body with a bound, none when left is negative. It tells how reading it ended, nil when it was read to
+// its end, and once when it is done with.
 type answer struct {
 	io.ReadCloser
 	left int64
 	once sync.Once
+	read func(error)
 	end  func()
 }
 
 // Read reads until the bound, and then fails.
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
-	if a.left < 0 {
-		return n, err
-	}
-	if int64(n) > a.left {
+	if a.left >= 0 && int64(n) > a.left {
 		return 0, errTooLarge
 	}
-	a.left -= int64(n)
+	if a.left >= 0 {
+		a.left -= int64(n)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		a.read(nil)
+	case err != nil:
+		a.read(err)
+	}
 	return n, err
 }
 

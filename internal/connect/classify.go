@@ -151,6 +151,18 @@ func Unreachable(err error) bool {
 	return err != nil && classes[classOf(err)].unreachable
 }
 
+// NoAnswer reports whether err is Unreachable because of the target itself, not of what spec and Secret say.
+func NoAnswer(err error) bool {
+	if !Unreachable(err) {
+		return false
+	}
+	switch classOf(err) {
+	case notBuilt, badConfig, badSecret:
+		return false
+	}
+	return true
+}
+
 // message is what is said about an error of the class.
 func (c class) message(err error) string {
 	row := classes[c]

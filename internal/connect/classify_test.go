@@ -72,7 +72,7 @@ func expectProbe(t *testing.T, name, kubeconfig, want string, unreachable bool, 
 	t.Helper()
 	c := clientOf(t, kubeconfig, Options{AllowProxyURL: true})
 	for range 2 {
-		_, err := c.Probe(t.Context())
+		_, err := c.Probe(t.Context(), &v1alpha1.Cluster{})
 		f, ok := failure.As(err)
 		if !ok {
 			t.Errorf("%s: %v", name, err)

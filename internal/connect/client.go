@@ -25,7 +25,7 @@ import (
 
 // Client talks to one target. It is safe for concurrent use. Dynamic, Discovery, Mapper and Probe share one
 // transport: what Secret and spec say holds for each of them alike. While another cluster than the recorded one
-// answers, only Probe gets through.
+// answers, only Probe gets an answer.
 //
 // Every request but a watch ends within Options.RequestTimeout, a refresh of the discovery within
 // Options.ProbeTimeout. A watch ends with its context only.
@@ -39,15 +39,12 @@ type Client struct {
 	// absent only when no group failed in Discovery.
 	Mapper meta.ResettableRESTMapper
 
-	live     *discovery.DiscoveryClient
-	source   *cacheSource
-	link     *link
-	identity *identity
-	slots    slots
-	// material is what the client was built from; kept is whether the hub keeps it.
-	material    material
-	kept        atomic.Bool
-	concurrency int
+	live   *discovery.DiscoveryClient
+	source *cacheSource
+	link   *link
+	// material is what the client was built from; stored is whether the hub keeps it for the clean-up.
+	material material
+	stored   atomic.Bool
 	// certificateEnds is when the client certificate expires, zero without one.
 	certificateEnds time.Time
 	probeTimeout    time.Duration
@@ -64,31 +61,21 @@ type ProbeResult struct {
 }
 
 // newClient builds a client. It makes no request.
-func newClient(e *endpoint, d *dial.Dialer, o Options) (*Client, error) {
-	l, err := newLink(e, d, o)
+func newClient(e *endpoint, d *dial.Dialer, r *room, o Options) (*Client, error) {
+	l, err := newLink(e, d, r, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the transport: %w", err)
 	}
-	c := &Client{link: l, certificateEnds: e.certificateEnds, probeTimeout: o.ProbeTimeout, concurrency: o.Concurrency}
-	c.identity = newIdentity(l, func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
-		defer cancel()
-		return c.readID(ctx)
-	})
-	// The probe asks whoever answers; everything else asks the expected cluster only.
-	only := confirmed{identity: c.identity, next: l}
+	c := &Client{link: l, certificateEnds: e.certificateEnds, probeTimeout: o.ProbeTimeout}
+	l.identity.read = c.readID
 	config := &rest.Config{Host: e.server, UserAgent: userAgent, QPS: -1}
-	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, httpClient(only)); err != nil {
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, httpClient(l)); err != nil {
 		return nil, fmt.Errorf("build the dynamic client: %w", err)
 	}
 	if c.live, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient(answersOnly{next: l})); err != nil {
 		return nil, fmt.Errorf("build the discovery client: %w", err)
 	}
-	guarded, err := discovery.NewDiscoveryClientForConfigAndClient(config, httpClient(answersOnly{next: only}))
-	if err != nil {
-		return nil, fmt.Errorf("build the discovery client: %w", err)
-	}
-	c.source = &cacheSource{DiscoveryClient: guarded, timeout: o.ProbeTimeout}
+	c.source = &cacheSource{DiscoveryClient: c.live, timeout: o.ProbeTimeout}
 	c.Discovery = memory.NewMemCacheClient(c.source)
 	c.Mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.Discovery)
 	return c, nil
@@ -96,14 +83,14 @@ func newClient(e *endpoint, d *dial.Dialer, o Options) (*Client, error) {
 
 // Unkept is the data of the Secret that is to keep the credentials of this client, nil once MarkKept was called.
 func (c *Client) Unkept() map[string][]byte {
-	if c.kept.Load() {
+	if c.stored.Load() {
 		return nil
 	}
 	return c.material.keptData()
 }
 
 // MarkKept says that the hub holds what Unkept gave.
-func (c *Client) MarkKept() { c.kept.Store(true) }
+func (c *Client) MarkKept() { c.stored.Store(true) }
 
 // Done is closed when another client has taken this one's place, or its Cluster was evicted. Requests still
 // work, so what has begun can end; whoever watches should end and ask the Pool again.
@@ -112,12 +99,19 @@ func (c *Client) Done() <-chan struct{} { return c.link.done }
 func (c *Client) close() { c.link.close() }
 
 // Probe reads the version, the API groups and the identity of the target, past every cache, within
-// Options.ProbeTimeout. When the target serves something else than the cached discovery holds, the cache is
+// Options.ProbeTimeout, over a connection of its own. cluster says which identity is recorded, and which one somebody
+// accepted in its place; another one is ClusterIdentityChanged. When the target serves something else than the cached discovery holds, the cache is
 // emptied. An error is a *failure.Error, or wraps context.Canceled when ctx was cancelled: that is no verdict.
-func (c *Client) Probe(ctx context.Context) (ProbeResult, error) {
-	total, cancel := context.WithTimeout(opening(ctx), c.probeTimeout)
+func (c *Client) Probe(ctx context.Context, cluster *v1alpha1.Cluster) (ProbeResult, error) {
+	total, cancel := context.WithTimeout(ctx, c.probeTimeout)
 	defer cancel()
+	total, v, leave := visiting(total)
+	defer leave()
 	result, now, err := c.readAll(total)
+	recorded := cluster.Status.ClusterID
+	if err == nil {
+		err = judge(result.ClusterID, recorded, cluster.Annotations[v1alpha1.AnnotationAcceptClusterID])
+	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return ProbeResult{}, fmt.Errorf("probe was cancelled: %w", ctx.Err())
@@ -127,7 +121,22 @@ func (c *Client) Probe(ctx context.Context) (ProbeResult, error) {
 	if c.source.outdated(now) {
 		c.reset(total)
 	}
+	c.handOver(v, result.ClusterID, recorded)
 	return result, nil
+}
+
+// handOver keeps the connection of a probe for the others, when they have none and it leads where theirs would.
+func (c *Client) handOver(v *visit, found, recorded string) {
+	if found != recorded && recorded != "" || !c.link.identity.expect(found) {
+		return
+	}
+	if held := c.link.take(); held != nil {
+		held.Release()
+		return
+	}
+	if cc := v.keep(); cc != nil {
+		c.link.adopt(cc)
+	}
 }
 
 // readAll makes the requests of a probe.
@@ -142,9 +151,6 @@ func (c *Client) readAll(ctx context.Context) (ProbeResult, served, error) {
 	}
 	id, err := c.readID(ctx)
 	if err != nil {
-		return ProbeResult{}, served{}, err
-	}
-	if err := c.identity.judge(id); err != nil {
 		return ProbeResult{}, served{}, err
 	}
 	return ProbeResult{KubernetesVersion: kubernetes, APIGroups: now.groups, ClusterID: id}, now, nil
@@ -181,8 +187,11 @@ func (c *Client) readID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var namespace metav1.PartialObjectMetadata
-	if json.Unmarshal(body, &namespace) != nil || !uidForm.MatchString(string(namespace.UID)) {
-		return "", nil //nolint:nilerr // what is no identity is none
+	if err := json.Unmarshal(body, &namespace); err != nil {
+		return "", err
+	}
+	if !uidForm.MatchString(string(namespace.UID)) {
+		return "", errNotAPI
 	}
 	return string(namespace.UID), nil
 }

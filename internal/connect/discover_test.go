@@ -45,7 +45,7 @@ func legacy(w http.ResponseWriter, r *http.Request) {
 func TestAServerWithoutAggregatedDiscoveryIsProbedToo(t *testing.T) {
 	s, ca := stub(t, legacy)
 	c := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
-	got, err := c.Probe(t.Context())
+	got, err := c.Probe(t.Context(), &v1alpha1.Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestAServerThatIsNoneGivesTheMapperAnErrorAndNoPanic(t *testing.T) {
 		if _, err := c.Mapper.RESTMapping(schema.GroupKind{Kind: "Pod"}); err == nil {
 			t.Errorf("%s: a mapping was found", body)
 		}
-		if _, err := c.Probe(t.Context()); err == nil {
+		if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err == nil {
 			t.Errorf("%s: the probe succeeded", body)
 		}
 	}
@@ -144,7 +144,7 @@ func TestAPermittedProxyServesEveryKindOfRequest(t *testing.T) {
 	// Only the proxy knows this name; the certificate of the stub is for example.com.
 	kubeconfig := kubeconfigFor("https://target.invalid:6443", ca, "{}", "tls-server-name: example.com", "proxy-url: '"+proxy+"'")
 	c := clientOf(t, kubeconfig, Options{AllowProxyURL: true})
-	if _, err := c.Probe(t.Context()); err != nil {
+	if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil {
 		t.Errorf("probe: %v", err)
 	}
 	if _, err := c.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}); err != nil {
@@ -184,7 +184,7 @@ func TestARequestHasADeadlineAndItsAnswerABound(t *testing.T) {
 		t.Errorf("a list that hangs: %v", err)
 	}
 	patient := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
-	if _, err := discover(opening(t.Context()), patient.live); Classify(err).Message != "the answer of the server is too large" {
+	if _, err := discover(t.Context(), patient.live); Classify(err).Message != "the answer of the server is too large" {
 		t.Errorf("an endless answer: %v", err)
 	}
 }

@@ -1,9 +1,11 @@
 package connect
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -94,6 +96,15 @@ func (e *endpoint) host() string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// address is the host and port of the server.
+func (e *endpoint) address() string {
+	u, err := url.Parse(e.server)
+	if err != nil {
+		return ""
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
 }
 
 // checkServer accepts https URLs with a host. Every connection carries credentials, so plain http is refused.

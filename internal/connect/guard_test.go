@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,13 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/openapi"
 
+	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/dial"
 )
-
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithCancel(t.Context())
-}
 
 func TestAnAddressThatIsRefusedIsNeverDialled(t *testing.T) {
 	s, ca := stub(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
@@ -46,7 +41,7 @@ func TestAnAddressThatIsRefusedIsNeverDialled(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		_, err = c.Probe(t.Context())
+		_, err = c.Probe(t.Context(), &v1alpha1.Cluster{})
 		f := Classify(err)
 		if f == nil || !strings.Contains(f.Message, tc.want) || f.Terminal || !Unreachable(err) {
 			t.Errorf("%s: %v", name, err)
@@ -104,7 +99,7 @@ func TestCredentialsThatAreNotAcceptedAnyMoreEvictTheClient(t *testing.T) {
 	if got := testutil.ToFloat64(gauge(p)); got != 1 {
 		t.Errorf("the pool holds %v clients, want 1", got)
 	}
-	if _, err := c.Probe(t.Context()); err == nil {
+	if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err == nil {
 		t.Fatal("the probe succeeded")
 	}
 	<-c.Done()

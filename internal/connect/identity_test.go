@@ -1,12 +1,16 @@
 package connect
 
 import (
-	"errors"
+	"context"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,70 +61,128 @@ func (i *impostor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-func TestNothingButTheProbeReachesAClusterThatTookThePlaceOfAnother(t *testing.T) {
-	server := &impostor{}
-	server.become("first")
-	s, ca := stub(t, server.ServeHTTP)
+func readConfigMap(ctx context.Context, c *Client) error {
+	_, err := c.Dynamic.Resource(configMaps).Namespace("d").Get(ctx, "x", metav1.GetOptions{})
+	return err
+}
+
+func patchConfigMap(ctx context.Context, c *Client) error {
+	_, err := c.Dynamic.Resource(configMaps).Namespace("d").Patch(ctx, "x", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
+	return err
+}
+
+// door leads to one server and then to another, as a load balancer does: connections that are open stay where they are.
+type door struct {
+	address string
+	to      atomic.Pointer[string]
+}
+
+func newDoor(t *testing.T, to string) *door {
+	t.Helper()
+	d := &door{}
+	d.to.Store(&to)
+	d.address = listen(t, func(in net.Conn) {
+		out, err := net.Dial("tcp", *d.to.Load())
+		if err != nil {
+			return
+		}
+		var both sync.WaitGroup
+		for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+			both.Go(func() {
+				_, _ = io.Copy(pair[0], pair[1])
+				_ = in.Close()
+				_ = out.Close()
+			})
+		}
+		both.Wait()
+	})
+	return d
+}
+
+// twoClusters are two servers with the same certificate behind one door that leads to the first.
+func twoClusters(t *testing.T) (first, second *impostor, servers [2]*httptest.Server, d *door, ca []byte) {
+	t.Helper()
+	first, second = &impostor{}, &impostor{}
+	first.become("first")
+	second.become("second")
+	servers[0], ca = stub(t, first.ServeHTTP)
+	servers[1], _ = stub(t, second.ServeHTTP) // httptest has one certificate for all
+	return first, second, servers, newDoor(t, servers[0].Listener.Addr().String()), ca
+}
+
+func TestNoRequestButTheProbesReachesAClusterThatTookThePlaceOfAnother(t *testing.T) {
+	first, second, servers, d, ca := twoClusters(t)
 	h := &hub{}
-	h.put("s", "1", "value", kubeconfigFor(s.URL, ca, "{token: t0k}"))
+	h.put("s", "1", "value", kubeconfigFor("https://"+d.address, ca, "{token: t0k}"))
 	p := newPool(t, h, Options{})
 	c := cluster("u", "")
+	use := func() (*Client, error) {
+		t.Helper()
+		conn, err := p.Client(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, patchConfigMap(t.Context(), conn)
+	}
 	conn, err := p.Client(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := conn.Probe(t.Context())
+	found, err := conn.Probe(t.Context(), c)
 	if err != nil || found.ClusterID != "first" {
-		t.Fatalf("probe: %v, %v", found.ClusterID, err)
+		t.Fatalf("probe: %q, %v", found.ClusterID, err)
 	}
 	c.Status.ClusterID = found.ClusterID
-	use := func() error {
-		t.Helper()
-		again, err := p.Client(t.Context(), c)
-		if err != nil || again != conn {
-			t.Fatalf("the expected identity replaced the client: %v", err)
-		}
-		_, err = conn.Dynamic.Resource(configMaps).Namespace("d").Patch(t.Context(), "x", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
-		return err
+	if again, err := use(); err != nil || again != conn {
+		t.Fatalf("the right cluster: %v; the client was replaced: %v", err, again != conn)
 	}
-	if err := use(); err != nil {
-		t.Fatalf("the right cluster: %v", err)
-	}
-	// Another cluster comes behind the same address: every connection is a new one.
-	server.become("second")
-	s.CloseClientConnections()
-	before := server.served.Load()
-	eventually(t, "the client opens a new connection", func() bool {
-		err = use()
-		return classOf(err) != closedEarly // the old connection's end
-	})
+	// The door turns. What is connected to the first cluster goes on there, while every probe sees the second.
+	d.to.Store(new(servers[1].Listener.Addr().String()))
+	_, err = conn.Probe(t.Context(), c)
 	f, ok := failure.As(err)
-	if !ok || f.Reason != v1alpha1.ReasonClusterIdentityChanged || f.Terminal || !Unreachable(err) || Classify(err) != f {
-		t.Fatalf("a write to another cluster: %v", err)
+	want := "another cluster answers: its ID is second, and was first; if this is meant, set the annotation convoy.kumodo.io/accept-cluster-id to the new ID"
+	if !ok || f.Reason != v1alpha1.ReasonClusterIdentityChanged || f.Terminal || f.Message != want {
+		t.Errorf("probe of another cluster: %v", err)
+	}
+	before := first.served.Load()
+	if _, err := use(); err != nil || first.served.Load() == before {
+		t.Errorf("the open connection to the right cluster is not used: %v", err)
+	}
+	// The first cluster goes away, in the middle of what convoy does there.
+	servers[0].CloseClientConnections()
+	visited := second.served.Load()
+	for range 3 {
+		_, err = use()
+		if f, ok := failure.As(err); !ok || f.Reason != v1alpha1.ReasonClusterIdentityChanged || !Unreachable(err) || Classify(err) != f {
+			t.Fatalf("a write to another cluster: %v", err)
+		}
 	}
 	conn.Mapper.Reset()
 	if _, err := conn.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}); err == nil {
 		t.Error("the other cluster's types were taken for the expected one's")
 	}
-	if got := server.served.Load(); got != before {
-		t.Errorf("%d requests reached the other cluster", got-before)
-	}
-	_, err = conn.Probe(t.Context())
-	f, ok = failure.As(err)
-	want := "another cluster answers: its ID is second, and was first; if this is meant, set the annotation convoy.kumodo.io/accept-cluster-id to the new ID"
-	if !ok || f.Reason != v1alpha1.ReasonClusterIdentityChanged || f.Message != want {
-		t.Errorf("probe of another cluster: %v", err)
-	}
+	// The acceptance is for the probe to see; what is recorded decides for all others.
 	c.Annotations = map[string]string{v1alpha1.AnnotationAcceptClusterID: "third"}
-	if err := use(); err == nil {
+	if _, err := conn.Probe(t.Context(), c); err == nil {
 		t.Error("the acceptance of a third cluster let the second one in")
 	}
 	c.Annotations[v1alpha1.AnnotationAcceptClusterID] = "second"
-	if err := use(); err != nil {
-		t.Errorf("the accepted cluster: %v", err)
+	if _, err := use(); err == nil {
+		t.Error("a write got through before the accepted cluster was recorded")
 	}
-	if _, err := conn.Probe(t.Context()); err != nil {
-		t.Errorf("probe of the accepted cluster: %v", err)
+	if got := second.served.Load() - visited; got > 8 { // what the probe of the third asks for
+		t.Errorf("%d requests reached the other cluster", got)
+	}
+	found, err = conn.Probe(t.Context(), c)
+	if err != nil || found.ClusterID != "second" {
+		t.Fatalf("probe of the accepted cluster: %q, %v", found.ClusterID, err)
+	}
+	c.Status.ClusterID = "second"
+	if again, err := use(); err != nil || again == conn {
+		t.Errorf("the accepted cluster: %v; the client is still the former one: %v", err, again == conn)
+	}
+	if err := patchConfigMap(t.Context(), conn); err == nil {
+		t.Error("a step that began before the acceptance got through to the accepted cluster")
 	}
 }
 
@@ -136,32 +198,55 @@ func TestAClusterThatDoesNotTellItsIdentityIsNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := conn.Probe(t.Context()); err != nil || found.ClusterID != "" {
+	if found, err := conn.Probe(t.Context(), c); err != nil || found.ClusterID != "" {
 		t.Errorf("probe: %q, %v", found.ClusterID, err)
 	}
-	if _, err := conn.Dynamic.Resource(configMaps).Namespace("d").Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
+	if err := readConfigMap(t.Context(), conn); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAnIdentityThatIsNoneIsNoAnswerOfAnAPIServer(t *testing.T) {
+	for _, body := range []string{"<html>", "{}", `{"metadata":{"uid":"a b"}}`} {
+		s, ca := stub(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/v1/namespaces/kube-system" {
+				always(http.StatusOK, "application/json", body)(w, r)
+				return
+			}
+			legacy(w, r)
+		})
+		conn := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+		if _, err := conn.Probe(t.Context(), &v1alpha1.Cluster{}); classOf(err) != notKubernetes {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// expecting is a client of the cluster first behind a server.
+func expecting(t *testing.T, server string, ca []byte, o Options) (*Pool, *Client, *hub) {
+	t.Helper()
+	h := &hub{}
+	h.put("s", "1", "value", kubeconfigFor(server, ca, "{token: old}"))
+	c := cluster("u", "")
+	c.Status.ClusterID = "first"
+	p := newPool(t, h, o)
+	conn, err := p.Client(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, conn, h
 }
 
 func TestTheIdentityIsAskedOncePerConnectionByAllTogether(t *testing.T) {
 	server := &impostor{}
 	server.become("first")
 	s, ca := stub(t, server.ServeHTTP)
-	h := &hub{}
-	h.put("s", "1", "value", kubeconfigFor(s.URL, ca, "{}"))
-	c := cluster("u", "")
-	c.Status.ClusterID = "first"
-	conn, err := newPool(t, h, Options{}).Client(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, conn, _ := expecting(t, s.URL, ca, Options{})
 	for range 3 {
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				_, err := conn.Dynamic.Resource(configMaps).Namespace("d").Get(t.Context(), "x", metav1.GetOptions{})
-				if err != nil {
+				if err := readConfigMap(t.Context(), conn); err != nil {
 					t.Error(err)
 				}
 			})
@@ -173,68 +258,86 @@ func TestTheIdentityIsAskedOncePerConnectionByAllTogether(t *testing.T) {
 	}
 }
 
-func TestSlotsOfATargetAreTakenWithoutWaitingAndFewWhenItIsInTrouble(t *testing.T) {
-	var mode atomic.Int32
-	s, ca := stub(t, func(w http.ResponseWriter, r *http.Request) {
-		if mode.Load() == 1 {
-			panic(http.ErrAbortHandler) // cuts the connection without an answer
-		}
-		always(http.StatusOK, "application/json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`)(w, r)
-	})
-	conn := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{Concurrency: 3})
-	get := func() error {
-		_, err := conn.Dynamic.Resource(configMaps).Namespace("d").Get(t.Context(), "x", metav1.GetOptions{})
-		return err
-	}
-	taken := func() (n int, release func()) {
-		t.Helper()
-		ctx, cancel := contextOf(t)
-		for n < 10 {
-			switch err := conn.Work(ctx); {
-			case errors.Is(err, ErrBusy):
-				return n, cancel
-			case err != nil:
-				t.Fatal(err)
+func TestRequestsThatWaitForAHangingServerFailTogether(t *testing.T) {
+	_, conn, _ := expecting(t, "https://"+silent(t), nil, Options{RequestTimeout: 500 * time.Millisecond, ProbeTimeout: time.Second})
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := readConfigMap(t.Context(), conn); classOf(err) != timedOut {
+				t.Error(err)
 			}
-			n++
-		}
-		return n, cancel
-	}
-	free := func() {
-		eventually(t, "all slots are free", func() bool {
-			conn.slots.mu.Lock()
-			defer conn.slots.mu.Unlock()
-			return conn.slots.busy == 0
 		})
 	}
-	if err := get(); err != nil {
-		t.Fatal(err)
+	all.Wait()
+	if took := time.Since(began); took > 3*time.Second { // one after the other would be 4
+		t.Errorf("they took %s", took)
 	}
-	n, release := taken()
-	release()
-	free()
-	if n != 3 {
-		t.Errorf("%d slots of a good target, want 3", n)
+}
+
+func TestAStepGoesOnAfterItsSecretWasRotatedAndThenNothingIsLeft(t *testing.T) {
+	server := &impostor{}
+	server.become("first")
+	for _, http2 := range []bool{false, true} {
+		s, ca := counted(t, http2, server.ServeHTTP)
+		server.asked.Store(0)
+		p, conn, h := expecting(t, s.URL, ca, Options{})
+		if err := readConfigMap(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+		h.put("s", "2", "value", kubeconfigFor(s.URL, ca, "{token: new}"))
+		c := cluster("u", "")
+		c.Status.ClusterID = "first"
+		if again, err := p.Client(t.Context(), c); err != nil || again == conn {
+			t.Fatalf("the new Secret is not used: %v", err)
+		}
+		for range 3 {
+			if err := readConfigMap(t.Context(), conn); err != nil {
+				t.Errorf("http2=%v: a request of a step that had begun: %v", http2, err)
+			}
+		}
+		if got := server.asked.Load(); got > 4 {
+			t.Errorf("http2=%v: the identity was asked %d times for 4 requests", http2, got)
+		}
+		p.Close()
+		eventually(t, "all sockets are closed", func() bool { return s.open() == 0 })
 	}
-	mode.Store(1)
-	if err := get(); !Unreachable(err) {
-		t.Fatalf("the target is to be in trouble: %v", err)
+}
+
+func TestAServerThatClosesEachConnectionIsToldAndNotAskedForEver(t *testing.T) {
+	server := &impostor{}
+	server.become("first")
+	s, ca := counted(t, false, server.ServeHTTP)
+	s.Config.SetKeepAlivesEnabled(false)
+	_, conn, _ := expecting(t, s.URL, ca, Options{})
+	if err := readConfigMap(t.Context(), conn); classOf(err) != closedEarly {
+		t.Errorf("a request: %v", err)
 	}
-	n, release = taken()
-	release()
-	free()
-	if n != troubledConcurrency {
-		t.Errorf("%d slots of a target in trouble, want %d", n, troubledConcurrency)
+	if got := server.asked.Load(); got > 4 { // the client library reads twice, and each may try twice
+		t.Errorf("the identity was asked %d times", got)
 	}
-	if Unreachable(ErrBusy) {
-		t.Error("a busy target counts as unreachable")
+	if _, err := conn.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil {
+		t.Errorf("probe: %v", err)
 	}
-	mode.Store(0)
-	if err := get(); err != nil {
-		t.Fatal(err)
+}
+
+func TestParallelRequestsOverHTTP1EachGetAConnectionThatWasAsked(t *testing.T) {
+	server := &impostor{}
+	server.become("first")
+	s, ca := counted(t, false, server.ServeHTTP)
+	_, conn, _ := expecting(t, s.URL, ca, Options{})
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			for range 5 {
+				if err := readConfigMap(t.Context(), conn); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	if n, release = taken(); n != 3 {
-		t.Errorf("%d slots of a target that answers again, want 3", n)
+	all.Wait()
+	if asked, open := server.asked.Load(), s.open(); int(asked) < open || asked > 50 {
+		t.Errorf("the identity was asked %d times over %d connections", asked, open)
 	}
-	release()
 }

@@ -136,8 +136,12 @@ func anchored(n *yaml.Node) bool {
 // field: it may be another kind of secret.
 func readConfig(doc *yaml.Node, o Options) (map[string]*yaml.Node, error) {
 	known := false
-	for i := 0; i < len(doc.Content); i += 2 {
-		_, ok := configFields[doc.Content[i].Value]
+	for i := 0; i+1 < len(doc.Content); i += 2 {
+		name, value := doc.Content[i].Value, doc.Content[i+1]
+		if name == "kind" && value.Kind == yaml.ScalarNode && value.Value != "" && value.Value != "Config" {
+			return nil, broken("kind is not Config")
+		}
+		_, ok := configFields[name]
 		known = known || ok
 	}
 	if !known {
@@ -146,9 +150,6 @@ func readConfig(doc *yaml.Node, o Options) (map[string]*yaml.Node, error) {
 	top, err := configFields.read("", doc, o)
 	if err != nil {
 		return nil, err
-	}
-	if kind := scalar(top["kind"]); kind != "" && kind != "Config" {
-		return nil, broken("kind is not Config")
 	}
 	if version := scalar(top["apiVersion"]); version != "" && version != "v1" {
 		return nil, broken("apiVersion is not v1")

@@ -107,6 +107,9 @@ func (h *hub) putSecret(name, uid, resourceVersion string, data map[string][]byt
 		h.secrets["team/"+name] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: name, UID: types.UID(uid), ResourceVersion: resourceVersion,
 		}, Data: data}
+		if name == KeptName("u") {
+			h.secrets["team/"+name].Type = v1alpha1.SecretTypeCredentials
+		}
 	}
 }
 

@@ -134,6 +134,8 @@ func needs(auth, field string) error {
 
 // object is a Secret or ConfigMap that a Cluster names.
 type object struct {
+	// own: it is kept by convoy, for the clean-up only.
+	own     bool
 	where   string
 	version string
 	data    map[string][]byte
@@ -155,6 +157,7 @@ func (p *Pool) readObject(ctx context.Context, kind, namespace, name string) (ob
 		return object{}, fmt.Errorf("read %s %s in namespace %s: %w", kind, name, namespace, &classified{class: hubFailed, cause: err})
 	}
 	out := object{
+		own:     secret.Type == v1alpha1.SecretTypeCredentials,
 		where:   fmt.Sprintf("%s %s in namespace %s", kind, name, namespace),
 		version: string(o.GetUID()) + "/" + o.GetResourceVersion(),
 		data:    secret.Data,
@@ -168,10 +171,12 @@ func (p *Pool) readObject(ctx context.Context, kind, namespace, name string) (ob
 	return out, nil
 }
 
-// entry selects one key. field is what sets the key, for the message; empty when nothing does.
+// entry selects one key. What convoy keeps for the clean-up is nobody's to name. field is what sets the key, for the message; empty when nothing does.
 func (o object) entry(key, field string) (entry, error) {
 	data, ok := o.data[key]
 	switch {
+	case o.own:
+		return entry{}, badSecretf(nil, "%s is convoy's own: name another one", o.where)
 	case !ok && field == "":
 		return entry{}, badSecretf(nil, "%s has no key %s", o.where, shown(key))
 	case !ok:
@@ -233,6 +238,9 @@ func (m material) keptData() map[string][]byte {
 // readKept reads the material that was kept of a Cluster.
 func (p *Pool) readKept(ctx context.Context, c *v1alpha1.Cluster) (material, error) {
 	o, err := p.readObject(ctx, "Secret", c.Namespace, KeptName(c.UID))
+	if err == nil && !o.own {
+		err = badSecretf(nil, "%s is not of convoy's own type", o.where)
+	}
 	if err != nil {
 		return material{}, err
 	}

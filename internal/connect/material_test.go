@@ -92,7 +92,7 @@ func TestATokenAndAClientCertificateConnectToTheServerOfTheSpec(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if _, err := c.Probe(t.Context()); err != nil {
+		if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil {
 			t.Errorf("%s: probe: %v", name, err)
 		}
 		review, err := c.Dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews")).
@@ -256,7 +256,7 @@ func TestKeptCredentialsConnectOnlyForACleanUpWithoutOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := kept.Probe(t.Context()); err != nil {
+			if _, err := kept.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil {
 				t.Errorf("the kept credentials do not connect: %v", err)
 			}
 			if diff := cmp.Diff(data, kept.material.keptData()); diff != "" {
@@ -266,6 +266,15 @@ func TestKeptCredentialsConnectOnlyForACleanUpWithoutOthers(t *testing.T) {
 			_, _ = p.Client(t.Context(), c)
 			if again, err := p.ClientForCleanup(t.Context(), c); err != nil || again != kept {
 				t.Errorf("the client of the clean-up was replaced: %v", err)
+			}
+			named := c.DeepCopy()
+			named.UID = "other"
+			named.Spec.Agentless.Auth = tokenAuth()
+			named.Spec.Agentless.Auth.Token.SecretRef.Name = KeptName("u")
+			_, err = p.Client(t.Context(), named)
+			want := "Secret convoy-credentials-u in namespace team is convoy's own: name another one"
+			if err == nil || err.Error() != want {
+				t.Errorf("a Cluster that names kept credentials: %v", err)
 			}
 			p.Evict("u")
 			select {

@@ -53,6 +53,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	clients map[place]*pooled
+	rooms   map[types.UID]*room
 	closed  bool
 }
 
@@ -76,7 +77,7 @@ func NewPool(hub client.Reader, d *dial.Dialer, o Options) *Pool {
 	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, 20*time.Second)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Minute)
 	o.Concurrency = cmp.Or(o.Concurrency, 32)
-	return &Pool{hub: hub, dialer: d, options: o, metrics: newPoolMetrics(), clients: map[place]*pooled{}}
+	return &Pool{hub: hub, dialer: d, options: o, metrics: newPoolMetrics(), clients: map[place]*pooled{}, rooms: map[types.UID]*room{}}
 }
 
 // Client gives the client of a Cluster, a new one when what the spec names changed; the one before is closed. It
@@ -113,34 +114,32 @@ func (p *Pool) ClientForCleanup(ctx context.Context, c *v1alpha1.Cluster) (*Clie
 // client gives the client that was built from m, building it when there is none.
 func (p *Pool) client(at place, m material, c *v1alpha1.Cluster) (*Client, error) {
 	version := m.version()
-	found, err := p.lookup(at, version)
+	found, err := p.lookup(at, version, c.Status.ClusterID)
+	if found != nil || err != nil {
+		return found, err
+	}
+	e, err := m.endpoint(p.options)
+	if err != nil {
+		p.evict(at, nil, evictedChanged)
+		return nil, err
+	}
+	fresh, err := newClient(e, p.dialer, p.roomOf(c), p.options)
 	if err != nil {
 		return nil, err
 	}
-	if found == nil {
-		e, err := m.endpoint(p.options)
-		if err != nil {
-			p.evict(at, nil, evictedChanged)
-			return nil, err
-		}
-		fresh, err := newClient(e, p.dialer, p.options)
-		if err != nil {
-			return nil, err
-		}
-		fresh.material = m
-		fresh.link.onUnauthorized = func() { p.evict(at, fresh, evictedUnauthorized) }
-		if found, err = p.keep(at, version, fresh); err != nil {
-			return nil, err
-		}
-	}
-	found.identity.expect(c.Status.ClusterID, c.Annotations[v1alpha1.AnnotationAcceptClusterID])
-	return found, nil
+	fresh.material = m
+	fresh.link.identity.expect(c.Status.ClusterID)
+	fresh.link.onUnauthorized = func() { p.evict(at, fresh, evictedUnauthorized) }
+	return p.keep(at, version, fresh, c.Status.ClusterID)
 }
 
 // Evict closes the clients of a Cluster that is gone, if there are any. Requests that run may end.
 func (p *Pool) Evict(uid types.UID) {
 	p.evict(place{cluster: uid}, nil, evictedDeleted)
 	p.evict(place{cluster: uid, kept: true}, nil, evictedDeleted)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.rooms, uid)
 }
 
 // evict closes the client of a place; only that one when it is given.
@@ -171,6 +170,7 @@ func (p *Pool) retire(at place, c *Client) {
 		held.idle.Reset(idleAfter)
 	default:
 		p.dropLocked(at, held, evictedIdle)
+		delete(p.rooms, at.cluster) // what is not there any more is not troubled for ever
 	}
 }
 
@@ -186,15 +186,15 @@ func (p *Pool) Close() {
 	clear(p.clients)
 }
 
-// lookup gives the client of a version, nil when there is none.
-func (p *Pool) lookup(at place, version string) (*Client, error) {
+// lookup gives the client of a version that leads to the cluster with this ID, nil when there is none.
+func (p *Pool) lookup(at place, version, id string) (*Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
 	held, ok := p.clients[at]
-	if !ok || held.version != version {
+	if !ok || held.version != version || !held.client.link.identity.expect(id) {
 		return nil, nil
 	}
 	held.idle.Reset(idleAfter)
@@ -202,7 +202,7 @@ func (p *Pool) lookup(at place, version string) (*Client, error) {
 }
 
 // keep stores a client, unless another call has just stored an equal one: then that one is used.
-func (p *Pool) keep(at place, version string, fresh *Client) (*Client, error) {
+func (p *Pool) keep(at place, version string, fresh *Client, id string) (*Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -210,7 +210,7 @@ func (p *Pool) keep(at place, version string, fresh *Client) (*Client, error) {
 		return nil, ErrClosed
 	}
 	held, ok := p.clients[at]
-	if ok && held.version == version {
+	if ok && held.version == version && held.client.link.identity.expect(id) {
 		fresh.close()
 		return held.client, nil
 	}

@@ -177,7 +177,7 @@ func TestARotatedTokenIsUsedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Probe(t.Context()); err == nil {
+		if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err == nil {
 			t.Fatalf("probe %d succeeded", i)
 		}
 	}
@@ -229,7 +229,7 @@ func TestNoSocketAndNoGoroutineIsLeftAfterAnEviction(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Probe(t.Context()); err == nil {
+			if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err == nil {
 				t.Fatal("the stub passed for an API server")
 			}
 			pods := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
@@ -248,7 +248,7 @@ func TestNoSocketAndNoGoroutineIsLeftAfterAnEviction(t *testing.T) {
 			}
 			watch.Stop()
 			// Late users of the client leave nothing behind either.
-			if _, err := c.Probe(t.Context()); err == nil {
+			if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err == nil {
 				t.Fatal("the stub passed for an API server")
 			}
 			eventually(t, "all sockets are closed", func() bool { return s.open() == 0 })

@@ -68,7 +68,7 @@ func TestAProbeOfARealServerFindsVersionGroupsAndIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Probe(t.Context())
+	got, err := c.Probe(t.Context(), &v1alpha1.Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestAFailingGroupIsListedAndLeavesTheOthersWorking(t *testing.T) {
 	})
 	want := v1alpha1.APIGroup{Name: "broken.example.test", Failing: true}
 	eventually(t, "the probe lists the failing group", func() bool {
-		got, err := c.Probe(t.Context())
+		got, err := c.Probe(t.Context(), &v1alpha1.Cluster{})
 		if err != nil {
 			t.Fatalf("a failing group failed the probe: %v", err)
 		}
@@ -170,14 +170,14 @@ func TestARealServerTellsUnauthorizedForbiddenAndGoneApart(t *testing.T) {
 	if !apierrors.IsForbidden(err) || Unreachable(err) || Classify(err).Message != "the credentials are not allowed to do this (HTTP 403)" {
 		t.Errorf("forbidden: %v, %v", err, Classify(err))
 	}
-	if got, err := nobody.Probe(t.Context()); err != nil || got.ClusterID != "" {
+	if got, err := nobody.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil || got.ClusterID != "" {
 		t.Errorf("a user without rights to kube-system: %v, %v", got.ClusterID, err)
 	}
 	_, err = stranger.Dynamic.Resource(secrets).List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsUnauthorized(err) || !Unreachable(err) {
 		t.Errorf("unauthorized: %v", err)
 	}
-	if _, err := stranger.Probe(t.Context()); err == nil || err.Error() != "the API server does not accept the credentials (HTTP 401)" {
+	if _, err := stranger.Probe(t.Context(), &v1alpha1.Cluster{}); err == nil || err.Error() != "the API server does not accept the credentials (HTTP 401)" {
 		t.Errorf("probe with a wrong token: %v", err)
 	}
 	gone := schema.GroupVersionResource{Group: "gone.example.test", Version: "v1", Resource: "things"}
@@ -223,7 +223,7 @@ func expectTimeout(t *testing.T, name, kubeconfig string) {
 	const limit = 300 * time.Millisecond
 	c := clientOf(t, kubeconfig, Options{ProbeTimeout: limit})
 	start := time.Now()
-	_, err := c.Probe(t.Context())
+	_, err := c.Probe(t.Context(), &v1alpha1.Cluster{})
 	if err == nil || err.Error() != "the API server did not answer in time" || !Unreachable(err) {
 		t.Errorf("%s: %v", name, err)
 	}
@@ -244,7 +244,7 @@ func TestAProbeThatIsCancelledIsNoVerdict(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	if _, err := c.Probe(ctx); !errors.Is(err, context.Canceled) || Unreachable(err) {
+	if _, err := c.Probe(ctx, &v1alpha1.Cluster{}); !errors.Is(err, context.Canceled) || Unreachable(err) {
 		t.Errorf("got %v (unreachable %v)", err, Unreachable(err))
 	}
 }
@@ -284,13 +284,13 @@ func TestADeadTargetDoesNotHoldUpAnother(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = dead.Probe(ctx)
+		_, _ = dead.Probe(ctx, &v1alpha1.Cluster{})
 	}()
 	c, err := p.Client(t.Context(), healthy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Probe(t.Context()); err != nil {
+	if _, err := c.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil {
 		t.Error(err)
 	}
 	select {

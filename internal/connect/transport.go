@@ -8,12 +8,13 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/client-go/transport"
 
 	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/failure"
 )
 
 const (
@@ -26,35 +27,33 @@ const (
 	maxHeaderBytes   = 1 << 20
 )
 
-// link is the one transport of a Client: every request to the target goes through it. It gives each request
-// a deadline and a bound, adds the credentials, and when it is closed it lets running requests end and
-// then closes their connections.
+// link is the one way of a Client to its target: every request goes through it. It gives each request a deadline and
+// a bound, adds the credentials, and sends it on a connection to the expected cluster. When it is closed it lets
+// running requests end and then closes their connections.
 type link struct {
-	next    http.RoundTripper
-	base    *http.Transport
-	timeout time.Duration
-	dialer  *dial.Dialer
-	// proxied is the host that a proxy connects to, empty without a proxy.
-	proxied string
+	next        http.RoundTripper
+	base        *http.Transport // opens connections, and keeps none
+	address     string
+	timeout     time.Duration
+	openTimeout time.Duration
+	room        *room
 	// onUnauthorized is called when the server does not accept the credentials.
 	onUnauthorized func()
-	// opened counts the connections that were opened.
-	opened atomic.Int64
-	// troubled is whether the last request that ended got no answer.
-	troubled atomic.Bool
+	identity       identity
+	opening        singleflight.Group
 
 	mu       sync.Mutex
-	conns    map[*trackedConn]struct{}
+	conns    []*conn
 	inFlight int
 	closed   bool
 	done     chan struct{}
 }
 
-// newLink builds the transport of an endpoint. Nothing is dialled yet.
-func newLink(e *endpoint, d *dial.Dialer, o Options) (*link, error) {
+// newLink builds the way to an endpoint. Nothing is dialled yet.
+func newLink(e *endpoint, d *dial.Dialer, r *room, o Options) (*link, error) {
 	l := &link{
-		timeout: o.RequestTimeout, dialer: d, onUnauthorized: func() {},
-		conns: map[*trackedConn]struct{}{}, done: make(chan struct{}),
+		address: e.address(), timeout: o.RequestTimeout, openTimeout: o.ProbeTimeout, room: r,
+		onUnauthorized: func() {}, done: make(chan struct{}),
 	}
 	tlsConfig := &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: e.roots, ServerName: e.serverName,
@@ -67,11 +66,9 @@ func newLink(e *endpoint, d *dial.Dialer, o Options) (*link, error) {
 		}
 	}
 	l.base = &http.Transport{
-		DialContext:            l.dial,
+		DialContext:            d.DialContext,
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    handshakeTimeout,
-		IdleConnTimeout:        idleTimeout,
-		MaxIdleConnsPerHost:    25,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     e.disableCompression,
 		ForceAttemptHTTP2:      true,
@@ -79,21 +76,28 @@ func newLink(e *endpoint, d *dial.Dialer, o Options) (*link, error) {
 	}
 	// Without a proxy in the kubeconfig there is none: the process's environment must not redirect credentials.
 	if e.proxy != nil {
-		l.proxied = e.host()
-		l.base.Proxy = http.ProxyURL(e.proxy)
-		l.base.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
-			if r.StatusCode != http.StatusOK {
-				return errProxyRefused
-			}
-			return nil
+		throughProxy(l.base, e, d)
+	}
+	var err error
+	l.next, err = transport.HTTPWrappersForConfig(&transport.Config{BearerToken: e.token, UserAgent: userAgent}, sender{l})
+	return l, err
+}
+
+// throughProxy lets the transport connect through the proxy of the endpoint, which judges no address: this does.
+func throughProxy(t *http.Transport, e *endpoint, d *dial.Dialer) {
+	t.Proxy = http.ProxyURL(e.proxy)
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := d.CheckHost(ctx, e.host()); err != nil {
+			return nil, err
 		}
+		return d.DialContext(ctx, network, address)
 	}
-	next, err := transport.HTTPWrappersForConfig(&transport.Config{BearerToken: e.token, UserAgent: userAgent}, l.base)
-	if err != nil {
-		return nil, err
+	t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			return errProxyRefused
+		}
+		return nil
 	}
-	l.next = next
-	return l, nil
 }
 
 // httpClient is an http.Client over the link that follows no redirect: credentials go to the server of the
@@ -114,9 +118,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		end = func() { cancel(); l.end() }
 	}
 	resp, err := l.next.RoundTrip(r)
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, errNoConnection) { // these say nothing about the server
-		l.troubled.Store(err != nil)
-	}
+	l.note(err, err == nil && bound < 0)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		l.onUnauthorized()
 	}
@@ -128,8 +130,19 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// The request ends when its answer has been read.
-	resp.Body = &answer{ReadCloser: resp.Body, left: bound, end: end}
+	resp.Body = &answer{ReadCloser: resp.Body, left: bound, read: func(err error) { l.note(err, err == nil) }, end: end}
 	return resp, nil
+}
+
+// note takes down whether the target answers: an error says that it does not, unless it is about something else.
+func (l *link) note(err error, answered bool) {
+	_, verdict := failure.As(err)
+	switch {
+	case answered:
+		l.room.setTroubled(false)
+	case err != nil && !verdict && !errors.Is(err, context.Canceled) && !errors.Is(err, errTooLarge):
+		l.room.setTroubled(true)
+	}
 }
 
 func watching(r *http.Request) bool {
@@ -160,61 +173,21 @@ func (l *link) end() {
 // close lets no connection outlive the requests that run on it now.
 func (l *link) close() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !l.closed {
 		l.closed = true
 		close(l.done)
 	}
 	l.reapLocked()
-	l.mu.Unlock()
-	// Outside the lock: the transport closes connections, and they take it.
-	l.base.CloseIdleConnections()
 }
 
-// reapLocked closes what is left once the link is closed and idle. Closing idle connections is not enough:
-// the transport may be dialling one that nobody waits for any more.
+// reapLocked closes what is left once the link is closed and idle.
 func (l *link) reapLocked() {
 	if !l.closed || l.inFlight > 0 {
 		return
 	}
-	for c := range l.conns {
-		_ = c.Conn.Close()
+	for _, c := range l.conns {
+		c.end()
 	}
-	clear(l.conns)
-}
-
-// dial is the only place that opens a socket to a target, or to the proxy before it.
-func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if ctx.Value(mayOpen{}) == nil {
-		return nil, errNoConnection
-	}
-	if l.proxied != "" {
-		if err := l.dialer.CheckHost(ctx, l.proxied); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := l.dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	l.opened.Add(1)
-	tracked := &trackedConn{Conn: conn, link: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conns[tracked] = struct{}{}
-	l.reapLocked()
-	return tracked, nil
-}
-
-// trackedConn is a connection that the link can still find.
-type trackedConn struct {
-	net.Conn
-	link *link
-}
-
-// Close closes the connection and forgets it.
-func (c *trackedConn) Close() error {
-	c.link.mu.Lock()
-	delete(c.link.conns, c)
-	c.link.mu.Unlock()
-	return c.Conn.Close()
+	l.conns = nil
 }

@@ -18,7 +18,17 @@ var (
 	ProbeBackoff = Backoff{Base: 5 * time.Second, Cap: 5 * time.Minute}
 	// ReleaseBackoff is between transient failures of one Release: source, gate, apply.
 	ReleaseBackoff = Backoff{Base: 5 * time.Second, Cap: 2 * time.Minute}
+	// busyBackoff is before a step that found no place on a target that answers: places come free all the time.
+	busyBackoff = Backoff{Base: time.Second, Cap: 15 * time.Second}
 )
+
+// Aside is how long a step steps aside that found no place among those that work on its target.
+func Aside(noAnswer bool, attempt int) time.Duration {
+	if noAnswer {
+		return ReleaseBackoff.Delay(attempt)
+	}
+	return busyBackoff.Delay(attempt)
+}
 
 // Delay after the given number of failures in a row, without jitter; 0 after none.
 func (b Backoff) Delay(failures int) time.Duration {
