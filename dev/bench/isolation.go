@@ -67,13 +67,7 @@ func (c *clustersSuite) alternate(ctx context.Context) error {
 	for pair := range c.Pairs {
 		for i := range 2 {
 			number := 2*pair + i + 1
-			var err error
-			if (pair+i)%2 == 0 {
-				err = c.calmRound(ctx, number)
-			} else {
-				err = c.troubleRound(ctx, number)
-			}
-			if err != nil {
+			if err := c.besideOthers(ctx, number, (pair+i)%2 == 1); err != nil {
 				return fmt.Errorf("round %d: %w", number, err)
 			}
 		}
@@ -81,29 +75,38 @@ func (c *clustersSuite) alternate(ctx context.Context) error {
 	return nil
 }
 
-func (c *clustersSuite) calmRound(ctx context.Context, number int) error {
-	r, err := c.round(ctx, number)
-	c.calm = append(c.calm, r)
-	c.reportRound(number, "calm", r)
-	return err
-}
-
-func (c *clustersSuite) troubleRound(ctx context.Context, number int) error {
-	t, err := c.makeTrouble(ctx, number)
+// besideOthers makes a round while the others change and lose their Releases: alive ones, which take and forget them, or
+// dead ones, on which everything fails. The work that is asked for is the same.
+func (c *clustersSuite) besideOthers(ctx context.Context, number int, dead bool) error {
+	o, err := c.settle(ctx, number)
 	if err != nil {
-		return fmt.Errorf("make trouble: %w", err)
+		return fmt.Errorf("deliver to the others: %w", err)
+	}
+	if dead {
+		if err := c.kill(); err != nil {
+			return err
+		}
+	}
+	if err := o.stir(ctx, c); err != nil {
+		return fmt.Errorf("change the others: %w", err)
 	}
 	r, err := c.round(ctx, number)
 	if err != nil {
 		return err
 	}
-	c.trouble = append(c.trouble, r)
-	c.reportRound(number, "trouble", r)
-	if err := t.lasted(c); err != nil {
+	if dead {
+		c.trouble = append(c.trouble, r)
+		c.reportRound(number, "trouble", r)
+		err = o.lasted(c)
+	} else {
+		c.calm = append(c.calm, r)
+		c.reportRound(number, "calm", r)
+	}
+	if err != nil {
 		return err
 	}
-	if err := t.mend(ctx, c); err != nil {
-		return fmt.Errorf("mend the trouble: %w", err)
+	if err := o.leave(ctx, c); err != nil {
+		return fmt.Errorf("remove the Releases of the others: %w", err)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func unreadable(p parts) map[string]input {
 		"null":            failed("null", "empty"),
 		"list":            failed("- a\n- b\n", "not a mapping"),
 		"json-string":     failed(`"just text"`, "not a mapping"),
-		"pod":             {[]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n"), v1alpha1.ReasonUnsupported, []string{"metadata"}},
+		"pod":             {[]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n"), v1alpha1.ReasonProbeFailed, []string{"kind is not Config"}},
 		"another-kind":    failed(strings.Replace(string(whole), "kind: Config", "kind: Pod", 1), "kind"),
 		"two-documents":   failed(string(whole)+"---\n"+string(whole), "more than one document"),
 		"large-token":     failed(string(p.with(func(p *parts) { p.user = "{token: " + strings.Repeat("x", 1<<20-8<<10) + "}" })), "larger than"),

@@ -64,11 +64,11 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run `make e2e`, or `make tools` and set it to the checkout's bin folder")
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run `make test`, or `make tools` and set it to the checkout's bin folder")
 		return 1
 	}
 	if _, err := os.Stat(binary("convoy-race")); err != nil {
-		fmt.Fprintln(os.Stderr, "bin/convoy-race is missing: run `make e2e`, or go build -race -o bin/convoy-race ./cmd/convoy")
+		fmt.Fprintln(os.Stderr, "bin/convoy-race is missing: run `make test`, or go build -race -o bin/convoy-race ./cmd/convoy")
 		return 1
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

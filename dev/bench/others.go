@@ -11,40 +11,39 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// trouble is what dead Clusters make of it: each had a Release that is being deleted, which tries the Cluster without
-// asking whether it is reachable, and one that was changed just when the Cluster died.
-type trouble struct {
+// others are the Releases of the Clusters that are dead in half of the rounds: of each, one is deleted at the beginning of
+// a round, which tries the Cluster without asking whether it is reachable, and one is changed.
+type others struct {
 	doomed []string
 	stuck  []string
 }
 
-func (t trouble) all() []string { return slices.Concat(t.doomed, t.stuck) }
+func (o others) all() []string { return slices.Concat(o.doomed, o.stuck) }
 
-// makeTrouble delivers two Releases to each dead Cluster while it is alive, kills it, edits one and deletes the other.
-func (c *clustersSuite) makeTrouble(ctx context.Context, number int) (trouble, error) {
-	t := trouble{
+// settle delivers two Releases to each of these Clusters while they are alive.
+func (c *clustersSuite) settle(ctx context.Context, number int) (others, error) {
+	o := others{
 		doomed: numbered(fmt.Sprintf("doomed-%d", number), len(c.dead)), stuck: numbered(fmt.Sprintf("stuck-%d", number), len(c.dead)),
 	}
 	at := map[string]string{}
 	for i, name := range c.dead {
-		at[t.doomed[i]], at[t.stuck[i]] = name, name
+		at[o.doomed[i]], at[o.stuck[i]] = name, name
 	}
-	if err := c.deliverTo(ctx, t.all(), func(name string) string { return at[name] }); err != nil {
-		return t, err
-	}
-	if err := c.kill(); err != nil {
-		return t, err
-	}
-	err := each(ctx, t.stuck, func(ctx context.Context, name string) error { return c.hub.Update(ctx, source(name, c.M, "late")) })
+	return o, c.deliverTo(ctx, o.all(), func(name string) string { return at[name] })
+}
+
+// stir changes one of the Releases of each Cluster and deletes the other.
+func (o others) stir(ctx context.Context, c *clustersSuite) error {
+	err := each(ctx, o.stuck, func(ctx context.Context, name string) error { return c.hub.Update(ctx, source(name, c.M, "late")) })
 	if err != nil {
-		return t, err
+		return err
 	}
-	return t, each(ctx, t.doomed, c.deleteRelease)
+	return each(ctx, o.doomed, c.deleteRelease)
 }
 
 // lasted checks that the trouble went on to the end of the round.
-func (t trouble) lasted(c *clustersSuite) error {
-	for _, name := range t.all() {
+func (o others) lasted(c *clustersSuite) error {
+	for _, name := range o.all() {
 		if is := c.releases.get(name); !vexed(is) {
 			return fmt.Errorf("a dead Cluster made no trouble for Release %s%s", name, c.releases.describe(is))
 		}
@@ -52,12 +51,12 @@ func (t trouble) lasted(c *clustersSuite) error {
 	return nil
 }
 
-// mend brings the dead Clusters to life and removes their Releases.
-func (t trouble) mend(ctx context.Context, c *clustersSuite) error {
+// leave brings the dead Clusters to life and removes the Releases.
+func (o others) leave(ctx context.Context, c *clustersSuite) error {
 	if err := c.revive(ctx); err != nil {
 		return err
 	}
-	if err := each(ctx, t.stuck, c.deleteRelease); err != nil {
+	if err := each(ctx, o.stuck, c.deleteRelease); err != nil {
 		return err
 	}
 	// What backs off by now is woken, again and again, because a step may hang on the dead Cluster of before.
@@ -65,11 +64,11 @@ func (t trouble) mend(ctx context.Context, c *clustersSuite) error {
 	waking, enough := context.WithCancel(waking)
 	group.Go(func() error {
 		defer enough()
-		return c.releases.await(ctx, t.all(), gone)
+		return c.releases.await(ctx, o.all(), gone)
 	})
 	group.Go(func() error {
 		for pause(waking, 5*time.Second) == nil {
-			for _, name := range t.all() {
+			for _, name := range o.all() {
 				if c.releases.get(name) != nil {
 					_ = c.reconcileNow(waking, name) // a workflow that has just ended needs no waking
 				}
@@ -80,7 +79,7 @@ func (t trouble) mend(ctx context.Context, c *clustersSuite) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return each(ctx, t.all(), func(ctx context.Context, name string) error { return c.hub.Delete(ctx, source(name, 0, "")) })
+	return each(ctx, o.all(), func(ctx context.Context, name string) error { return c.hub.Delete(ctx, source(name, 0, "")) })
 }
 
 // revive brings the dead Clusters to life, and returns when convoy has seen it.
