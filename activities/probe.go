@@ -18,7 +18,7 @@ import (
 // A failed probe is an error, which Temporal retries, unless it was forced; what is not built is a result.
 func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResult, error) {
 	if wait := in.After; wait > 0 && activity.GetInfo(ctx).Attempt == 1 {
-		again := failure.Transient(v1alpha1.ReasonProbeFailed, nil, "a forced probe has just failed; this one is the next")
+		again := failure.Transient(v1alpha1.ReasonProbeFailed, nil, "%s", in.Last)
 		again.RetryAfter = wait
 		return ProbeResult{}, again
 	}

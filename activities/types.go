@@ -34,8 +34,9 @@ type ProbeInput struct {
 	Key delivery.Key `json:"key"`
 	// Failures is how many probes in a row failed before.
 	Failures int `json:"failures,omitempty"`
-	// After is how long a probe waits that follows a forced one which failed.
+	// After is how long a probe waits that follows a forced one which failed, and Last what that one said.
 	After time.Duration `json:"after,omitempty"`
+	Last  string        `json:"last,omitempty"`
 	// Forced makes a failed probe a result instead of an error, so that it is not retried.
 	Forced bool `json:"forced,omitempty"`
 }

@@ -104,16 +104,18 @@ func (c *cluster) forget(ctx workflow.Context) {
 	finalizeCluster.start(ctx, "clear up after a former "+c.key.String(), activities.ObjectInput{Key: c.key})
 }
 
-func (c *cluster) startProbe(ctx workflow.Context) { c.startProbeAfter(ctx, 0) }
+func (c *cluster) startProbe(ctx workflow.Context) {
+	c.probeWith(ctx, activities.ProbeInput{Key: c.key, Failures: c.failures})
+}
 
-// startProbeAfter starts the retrying probe with a pause before its first real attempt.
-func (c *cluster) startProbeAfter(ctx workflow.Context, pause time.Duration) {
+// probeAfter starts the retrying probe with a pause after a forced one that failed. The attempt that only pauses counts as one.
+func (c *cluster) probeAfter(ctx workflow.Context, forced activities.ProbeResult) {
+	c.probeWith(ctx, activities.ProbeInput{Key: c.key, Failures: c.failures - 1, After: forced.RetryAfter, Last: forced.Message})
+}
+
+func (c *cluster) probeWith(ctx workflow.Context, in activities.ProbeInput) {
 	probing, cancel := workflow.WithCancel(ctx)
 	c.cancel, c.started = cancel, workflow.Now(ctx)
-	in := activities.ProbeInput{Key: c.key, Failures: c.failures, After: pause}
-	if pause > 0 {
-		in.Failures-- // the attempt that only pauses counts as one
-	}
 	c.probe = probeCluster.start(probing, "probe "+c.key.String(), in)
 }
 
@@ -150,7 +152,7 @@ func (c *cluster) probeOnce(ctx workflow.Context) {
 	c.inbox.answer()
 	if verdict.Retry {
 		c.failures++
-		c.startProbeAfter(ctx, verdict.RetryAfter)
+		c.probeAfter(ctx, verdict)
 		return
 	}
 	c.failures = 0

@@ -56,11 +56,15 @@ func probeFailed() error {
 type probes struct {
 	forced, retrying int
 	failures         []int
+	pauses           []string
 	answer           func(n int) (activities.ProbeResult, error)
 }
 
 func (p *probes) run(_ context.Context, in activities.ProbeInput) (activities.ProbeResult, error) {
 	p.failures = append(p.failures, in.Failures)
+	if in.After > 0 {
+		p.pauses = append(p.pauses, in.After.String()+" "+in.Last)
+	}
 	if in.Forced {
 		p.forced++
 	} else {
@@ -68,7 +72,7 @@ func (p *probes) run(_ context.Context, in activities.ProbeInput) (activities.Pr
 	}
 	out, err := p.answer(p.forced + p.retrying)
 	if app := (*temporal.ApplicationError)(nil); in.Forced && errors.As(err, &app) {
-		return activities.ProbeResult{Life: activities.Alive, Reason: app.Type(), Message: app.Message(), Retry: true}, nil
+		return activities.ProbeResult{Life: activities.Alive, Reason: app.Type(), Message: app.Message(), Retry: true, RetryAfter: time.Minute}, nil
 	}
 	return out, err
 }
@@ -182,6 +186,9 @@ func TestTheUpdateReprobeAnswersOnADeadClusterAndTheRetryingGoesOn(t *testing.T)
 	})
 	if answer.Reason != "ProbeFailed" || answer.Message != "connection refused" {
 		t.Errorf("answer = %+v, want the verdict of the probe", answer)
+	}
+	if len(p.pauses) == 0 || p.pauses[0] != "1m0s connection refused" {
+		t.Errorf("the probe after the forced one pauses %v", p.pauses)
 	}
 	if p.forced != 1 || p.retrying < 3 {
 		t.Errorf("%d forced and %d retrying probes, want 1 and the retries of before and after", p.forced, p.retrying)
