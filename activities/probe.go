@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/connect"
@@ -58,7 +59,8 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 	again.RetryAfter = max(failed.RetryAfter, delivery.ProbeBackoff.Delay(failures))
 	if failed.Terminal || in.Forced {
 		return ProbeResult{
-			Life: Alive, Reason: failed.Reason, Message: cut(failed.Message), Retry: !failed.Terminal, RetryAfter: again.RetryAfter,
+			Life: Alive, Reason: failed.Reason, Message: cut(failed.Message),
+			Retry: !failed.Terminal, RetryAfter: metav1.Duration{Duration: again.RetryAfter},
 		}, nil
 	}
 	return ProbeResult{}, &again

@@ -3,6 +3,8 @@ package activities
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 )
@@ -51,7 +53,7 @@ type ProbeResult struct {
 	// Retry: it failed in a way that waiting may heal.
 	Retry bool `json:"retry,omitempty"`
 	// RetryAfter is when to try again then.
-	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	RetryAfter metav1.Duration `json:"retryAfter,omitzero"`
 }
 
 // ObjectInput names the object of an activity that needs no more.

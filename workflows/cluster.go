@@ -110,7 +110,7 @@ func (c *cluster) startProbe(ctx workflow.Context) {
 
 // probeAfter starts the retrying probe with a pause after a forced one that failed. The attempt that only pauses counts as one.
 func (c *cluster) probeAfter(ctx workflow.Context, forced activities.ProbeResult) {
-	c.probeWith(ctx, activities.ProbeInput{Key: c.key, Failures: c.failures - 1, After: forced.RetryAfter, Last: forced.Message})
+	c.probeWith(ctx, activities.ProbeInput{Key: c.key, Failures: c.failures - 1, After: forced.RetryAfter.Duration, Last: forced.Message})
 }
 
 func (c *cluster) probeWith(ctx workflow.Context, in activities.ProbeInput) {

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/internal/delivery"
@@ -72,7 +73,7 @@ func (p *probes) run(_ context.Context, in activities.ProbeInput) (activities.Pr
 	}
 	out, err := p.answer(p.forced + p.retrying)
 	if app := (*temporal.ApplicationError)(nil); in.Forced && errors.As(err, &app) {
-		return activities.ProbeResult{Life: activities.Alive, Reason: app.Type(), Message: app.Message(), Retry: true, RetryAfter: time.Minute}, nil
+		return activities.ProbeResult{Life: activities.Alive, Reason: app.Type(), Message: app.Message(), Retry: true, RetryAfter: metav1.Duration{Duration: time.Minute}}, nil
 	}
 	return out, err
 }
