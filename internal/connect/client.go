@@ -99,9 +99,10 @@ func (c *Client) Done() <-chan struct{} { return c.link.done }
 func (c *Client) close() { c.link.close() }
 
 // Probe reads the version, the API groups and the identity of the target, past every cache, within
-// Options.ProbeTimeout, over a connection of its own. cluster says which identity is recorded, and which one somebody
-// accepted in its place; another one is ClusterIdentityChanged. When the target serves something else than the cached discovery holds, the cache is
-// emptied. An error is a *failure.Error, or wraps context.Canceled when ctx was cancelled: that is no verdict.
+// Options.ProbeTimeout, over a connection of its own. cluster says which identity is recorded, and which one
+// somebody accepted in its place; another one is ClusterIdentityChanged. When the target serves something else
+// than the cached discovery holds, the cache is emptied. An error is a *failure.Error, or wraps context.Canceled
+// when ctx was cancelled: that is no verdict.
 func (c *Client) Probe(ctx context.Context, cluster *v1alpha1.Cluster) (ProbeResult, error) {
 	total, cancel := context.WithTimeout(ctx, c.probeTimeout)
 	defer cancel()
