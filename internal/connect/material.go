@@ -171,7 +171,8 @@ func (p *Pool) readObject(ctx context.Context, kind, namespace, name string) (ob
 	return out, nil
 }
 
-// entry selects one key. What convoy keeps for the clean-up is nobody's to name. field is what sets the key, for the message; empty when nothing does.
+// entry selects one key. What convoy keeps for the clean-up is nobody's to name. field is what sets the key, for the
+// message; empty when nothing does.
 func (o object) entry(key, field string) (entry, error) {
 	data, ok := o.data[key]
 	switch {

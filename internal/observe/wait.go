@@ -62,8 +62,8 @@ type Result struct {
 
 // Wait looks at the objects until all are healthy, one has failed for good, or ctx ends, and tells which. It looks
 // only at those that were not healthy yet, at growing intervals of at most three seconds. A failure counts when it
-// lasts, or at once where the controller has given up. progress may be nil; it is called after each round. When ctx ends, the Result is returned with ctx's error; any other error means that the target could not
-// be used.
+// lasts, or at once where the controller has given up. progress may be nil; it is called after each round. When ctx
+// ends, the Result is returned with ctx's error; any other error means that the target could not be used.
 func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, progress func(done, of int, waitingFor string)) (Result, error) {
 	w := &waiter{target: t, of: len(entries), progress: progress}
 	for _, e := range entries {
