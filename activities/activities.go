@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -119,6 +120,9 @@ func (a *Activities) clusterOf(ctx context.Context, r *v1alpha1.Release) (*v1alp
 
 func (a *Activities) clusterNamed(ctx context.Context, namespace, name string) (*v1alpha1.Cluster, error) {
 	var c v1alpha1.Cluster
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, nil // there is none of such a name, and the client would not even ask
+	}
 	err := a.Hub.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &c)
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -17,15 +17,11 @@ import (
 )
 
 // keepCredentials stores what a probe has just connected with, so that a deletion can clean up after the user's own
-// Secret is gone. The hub is asked once for each client, not for each probe.
+// Secret is gone. It is looked at after each good probe, and written when it is another one or somebody removed it.
 func (a *Activities) keepCredentials(ctx context.Context, c *v1alpha1.Cluster, conn *connect.Client) error {
-	data := conn.Unkept()
-	if data == nil {
-		return nil
-	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: connect.KeptName(c.UID)}}
 	_, err := controllerutil.CreateOrUpdate(ctx, a.Hub, secret, func() error {
-		secret.Type, secret.Data = v1alpha1.SecretTypeCredentials, data
+		secret.Type, secret.Data = v1alpha1.SecretTypeCredentials, conn.Credentials()
 		secret.Labels = map[string]string{v1alpha1.LabelClusterUID: string(c.UID)}
 		secret.Annotations = map[string]string{v1alpha1.AnnotationCluster: c.Name}
 		controllerutil.AddFinalizer(secret, v1alpha1.CredentialsFinalizer)
@@ -40,7 +36,6 @@ func (a *Activities) keepCredentials(ctx context.Context, c *v1alpha1.Cluster, c
 	case err != nil:
 		return fmt.Errorf("keep the credentials of Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	conn.MarkKept()
 	return nil
 }
 

@@ -44,7 +44,7 @@ func registered() (*v1alpha1.Cluster, *corev1.Secret) {
 	}
 }
 
-func TestCredentialsAreKeptOncePerClientAndDroppedWithTheCluster(t *testing.T) {
+func TestCredentialsAreWrittenOnceKeptAgainWhenRemovedAndDroppedWithTheCluster(t *testing.T) {
 	c, token := registered()
 	writes := 0
 	hub := hubWith(t, interceptor.Funcs{
@@ -82,6 +82,18 @@ func TestCredentialsAreKeptOncePerClientAndDroppedWithTheCluster(t *testing.T) {
 	if diff := cmp.Diff(want, kept.Data); diff != "" || writes != 1 || len(kept.Finalizers) != 1 {
 		t.Errorf("%d writes, finalizers %v, data (-want +got):\n%s", writes, kept.Finalizers, diff)
 	}
+	kept.Finalizers = nil
+	if err := hub.Update(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := hub.Delete(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	writes = 0
+	if kept = keep(); writes != 1 || len(kept.Finalizers) != 1 {
+		t.Errorf("after somebody removed them: %d writes, finalizers %v", writes, kept.Finalizers)
+	}
+	writes = 1
 	token.Data["token"] = []byte("new")
 	if err := hub.Update(t.Context(), token); err != nil {
 		t.Fatal(err)

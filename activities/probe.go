@@ -28,6 +28,9 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 	if err == nil && life == Gone {
 		err = a.forgetCluster(ctx, in.Key)
 	}
+	if err == nil && life == Deleting {
+		return ProbeResult{Life: life, Reason: v1alpha1.ReasonDeleting, Message: "the Cluster is being deleted"}, nil
+	}
 	if err != nil || life != Alive {
 		return ProbeResult{Life: life}, err
 	}
@@ -54,6 +57,9 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 	err = a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.NotReachable(c, failed, a.clock()) })
 	if err != nil {
 		return ProbeResult{}, err
+	}
+	if in.Forced {
+		failures = max(1, in.Failures) // somebody asked: the backoff goes on with the count that it had
 	}
 	again := *failed
 	again.RetryAfter = max(failed.RetryAfter, delivery.ProbeBackoff.Delay(failures))

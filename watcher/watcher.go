@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -131,6 +132,8 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 			case e.ObjectOld.Generation != e.ObjectNew.Generation, // a deletion is a new generation too
 				accepts(e.ObjectOld) != accepts(e.ObjectNew):
 				q.AddAfter(requestFor(e.ObjectNew, delivery.KickChanged), debounce)
+			case lost(e.ObjectOld, e.ObjectNew, v1alpha1.ClusterFinalizer):
+				q.AddAfter(requestFor(e.ObjectNew, delivery.KickResync), debounce)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.Cluster], q queue) {
@@ -138,6 +141,11 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 			q.AddAfter(requestFor(e.Object, delivery.KickGone), afterDeletion)
 		},
 	}
+}
+
+// lost reports whether somebody took the finalizer off an object, which is to get it back.
+func lost(was, is hubclient.Object, finalizer string) bool {
+	return controllerutil.ContainsFinalizer(was, finalizer) && !controllerutil.ContainsFinalizer(is, finalizer)
 }
 
 // accepts is the ID of a cluster that may take the former one's place.
@@ -157,6 +165,8 @@ func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, reque
 				q.AddAfter(requestFor(e.ObjectNew, delivery.KickResync), w.spread())
 			case changed(e.ObjectOld, e.ObjectNew):
 				q.AddAfter(requestFor(e.ObjectNew, delivery.KickChanged), debounce)
+			case lost(e.ObjectOld, e.ObjectNew, v1alpha1.ReleaseFinalizer):
+				q.AddAfter(requestFor(e.ObjectNew, delivery.KickResync), debounce)
 			}
 		},
 	}

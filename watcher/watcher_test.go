@@ -93,6 +93,12 @@ func TestWhichEventWakesAClusterAndWhy(t *testing.T) {
 				c.ResourceVersion, c.Annotations = "2", map[string]string{v1alpha1.AnnotationAcceptClusterID: "id"}
 			})}, q)
 		}, delivery.KickChanged},
+		"its finalizer, taken off": {func(q queue) {
+			on.Update(t.Context(), update{
+				ObjectOld: later(func(c *v1alpha1.Cluster) { c.Finalizers = []string{v1alpha1.ClusterFinalizer} }),
+				ObjectNew: later(func(c *v1alpha1.Cluster) { c.ResourceVersion = "2" }),
+			}, q)
+		}, delivery.KickResync},
 		"another annotation": {func(q queue) {
 			on.Update(t.Context(), update{ObjectOld: known, ObjectNew: later(func(c *v1alpha1.Cluster) {
 				c.ResourceVersion, c.Annotations = "2", map[string]string{"note": "n"}

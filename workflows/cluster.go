@@ -37,6 +37,8 @@ type cluster struct {
 	probe   workflow.Future
 	cancel  workflow.CancelFunc
 	started time.Time
+	// pause is how long the running probe waits before its first real attempt.
+	pause   time.Duration
 	verdict activities.ProbeResult
 	// deleting stays true once the object is being deleted.
 	deleting bool
@@ -115,7 +117,7 @@ func (c *cluster) probeAfter(ctx workflow.Context, forced activities.ProbeResult
 
 func (c *cluster) probeWith(ctx workflow.Context, in activities.ProbeInput) {
 	probing, cancel := workflow.WithCancel(ctx)
-	c.cancel, c.started = cancel, workflow.Now(ctx)
+	c.cancel, c.started, c.pause = cancel, workflow.Now(ctx), in.After
 	c.probe = probeCluster.start(probing, "probe "+c.key.String(), in)
 }
 
@@ -133,7 +135,9 @@ func (c *cluster) concludeProbe(ctx workflow.Context) {
 	verdict, err := result[activities.ProbeResult](ctx, c.probe)
 	c.probe = nil
 	if err != nil {
-		c.failures = delivery.ProbeBackoff.FailuresAfter(c.failures, workflow.Now(ctx).Sub(c.started))
+		if tried := workflow.Now(ctx).Sub(c.started) - c.pause; tried >= 0 {
+			c.failures = delivery.ProbeBackoff.FailuresAfter(c.failures, tried)
+		}
 		return
 	}
 	c.verdict, c.failures = verdict, 0
@@ -151,7 +155,7 @@ func (c *cluster) probeOnce(ctx workflow.Context) {
 	c.verdict = verdict
 	c.inbox.answer()
 	if verdict.Retry {
-		c.failures++
+		c.failures = max(1, c.failures)
 		c.probeAfter(ctx, verdict)
 		return
 	}

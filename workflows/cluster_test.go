@@ -62,10 +62,11 @@ type probes struct {
 }
 
 func (p *probes) run(_ context.Context, in activities.ProbeInput) (activities.ProbeResult, error) {
-	p.failures = append(p.failures, in.Failures)
-	if in.After > 0 {
+	if in.After > 0 { // its first attempt only pauses
 		p.pauses = append(p.pauses, in.After.String()+" "+in.Last)
+		in.Failures++
 	}
+	p.failures = append(p.failures, in.Failures)
 	if in.Forced {
 		p.forced++
 	} else {
@@ -96,7 +97,7 @@ func runCluster(t *testing.T, p *probes, script func(*testsuite.TestWorkflowEnvi
 	return env
 }
 
-func TestAClusterIsProbedOnceForManyKicksThatWaitTogether(t *testing.T) {
+func TestManyKicksThatComeTogetherCostTwoProbesAtTheMost(t *testing.T) {
 	p := &probes{answer: reachable}
 	runCluster(t, p, func(env *testsuite.TestWorkflowEnvironment) {
 		at(env, time.Second, func() {
@@ -106,8 +107,8 @@ func TestAClusterIsProbedOnceForManyKicksThatWaitTogether(t *testing.T) {
 		})
 		stop(env, time.Hour)
 	})
-	if p.retrying != 1 {
-		t.Errorf("%d probes, want 1", p.retrying)
+	if p.retrying < 1 || p.retrying > 2 { // one that began with the first kick, and one for all others
+		t.Errorf("%d probes, want 1 or 2", p.retrying)
 	}
 }
 

@@ -111,6 +111,7 @@ type CAPublicCertRef struct {
 	// Name is the name of the object.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// Key is the entry that holds the certificates.
 	// +optional
@@ -149,6 +150,7 @@ type TokenSecretRef struct {
 	// Name is the name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// Key is the entry that holds the token.
 	// +optional
@@ -169,6 +171,7 @@ type CertificateSecretRef struct {
 	// Name is the name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 }
 
@@ -183,6 +186,7 @@ type KubeconfigSecretRef struct {
 	// Name is the name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// Key is the entry that holds the kubeconfig. When it is empty: value, then value.yaml.
 	// +optional

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,12 +51,28 @@ func asStatus(r *http.Request, resp *http.Response) (*http.Response, error) {
 		resp.Header.Set("Content-Type", "application/json")
 		resp.Header.Del("Content-Encoding")
 	}
-	if retryAfter(resp) > maxWait {
+	if wait := retryAfter(resp); wait > maxWait {
 		resp.Header.Del("Retry-After")
+		if body, err = withWait(body, wait); err != nil {
+			return nil, err
+		}
 	}
 	resp.ContentLength = int64(len(body))
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
+}
+
+// withWait puts into a Status how long its server asks to wait.
+func withWait(body []byte, seconds int) ([]byte, error) {
+	var status metav1.Status
+	if err := json.Unmarshal(body, &status); err != nil {
+		return nil, err
+	}
+	if status.Details == nil {
+		status.Details = &metav1.StatusDetails{}
+	}
+	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, int32(min(seconds, math.MaxInt32))) //nolint:gosec // bounded on this line
+	return json.Marshal(status)
 }
 
 func retryAfter(resp *http.Response) int {

@@ -50,6 +50,7 @@ func TestEachAnswerThatIsNoSuccessHasItsOwnMessage(t *testing.T) {
 		{"401", always(401, "text/plain", sentinel), "the API server does not accept the credentials (HTTP 401)", true, 0},
 		{"403", always(403, "application/json", statusBody(403)), "the credentials are not allowed to do this (HTTP 403)", false, 0},
 		{"429", always(429, "text/plain", sentinel, "Retry-After", "7"), "the API server asks to wait (HTTP 429)", false, 7 * time.Second},
+		{"429 as a Status", always(429, "application/json", statusBody(429), "Retry-After", "77"), "the API server asks to wait (HTTP 429)", false, 77 * time.Second},
 		{"429 for ever", always(429, "text/plain", sentinel, "Retry-After", "99999999"), "the API server asks to wait (HTTP 429)", false, time.Hour},
 		{"500", always(500, "text/html", sentinel), "the server failed, and not with an answer of Kubernetes (HTTP 500)", true, 0},
 		{"503", always(503, "text/plain", sentinel, "Retry-After", "1"), "the server failed, and not with an answer of Kubernetes (HTTP 503)", true, time.Second},
@@ -134,6 +135,8 @@ func TestEachWayNotToConnectHasItsOwnMessage(t *testing.T) {
 		"client refused":     {kubeconfigFor(strict, ca.pem, userWith(t, client)), "the server refused the client certificate"},
 		"old TLS":            {kubeconfigFor(old, ca.pem, "{}"), "the TLS handshake with the server failed"},
 		"no TLS":             {kubeconfigFor("https://"+plain.Listener.Addr().String(), ca.pem, "{}"), "the server does not speak TLS"},
+		"TLS, but no HTTP":   {kubeconfigFor("https://"+speaking(t, good, "220 mail.example.test ready\r\n"), ca.pem, "{}"), "the server does not answer like a Kubernetes API server"},
+		"endless headers":    {kubeconfigFor("https://"+speaking(t, good, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)), ca.pem, "{}"), "the server does not answer like a Kubernetes API server"},
 		"reset":              {kubeconfigFor("https://"+resetting(t), ca.pem, "{}"), "the connection was closed before the API server answered"},
 		"proxy":              {kubeconfigFor(fine, ca.pem, "{}", "proxy-url: 'http://"+free+"'"), "the proxy of the kubeconfig's proxy-url does not connect to the server"},
 		"proxy that refuses": {kubeconfigFor(fine, ca.pem, "{}", "proxy-url: '"+deny.URL+"'"), "the proxy of the kubeconfig's proxy-url does not connect to the server"},
@@ -311,6 +314,19 @@ func resetting(t *testing.T) string {
 	return listen(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1))
 		_ = c.(*net.TCPConn).SetLinger(0)
+	})
+}
+
+// speaking answers each request with the same text over TLS.
+func speaking(t *testing.T, certificate tls.Certificate, text string) string {
+	t.Helper()
+	return listen(t, func(c net.Conn) {
+		secured := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}})
+		if _, err := secured.Read(make([]byte, 1)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(secured, text)
+		_ = secured.Close()
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,9 +41,8 @@ type Client struct {
 	live   *discovery.DiscoveryClient
 	source *cacheSource
 	link   *link
-	// material is what the client was built from; stored is whether the hub keeps it for the clean-up.
+	// material is what the client was built from.
 	material material
-	stored   atomic.Bool
 	// certificateEnds is when the client certificate expires, zero without one.
 	certificateEnds time.Time
 	probeTimeout    time.Duration
@@ -81,16 +79,8 @@ func newClient(e *endpoint, d *dial.Dialer, r *room, o Options) (*Client, error)
 	return c, nil
 }
 
-// Unkept is the data of the Secret that is to keep the credentials of this client, nil once MarkKept was called.
-func (c *Client) Unkept() map[string][]byte {
-	if c.stored.Load() {
-		return nil
-	}
-	return c.material.keptData()
-}
-
-// MarkKept says that the hub holds what Unkept gave.
-func (c *Client) MarkKept() { c.stored.Store(true) }
+// Credentials are the data of the Secret that keeps what this client connects with.
+func (c *Client) Credentials() map[string][]byte { return c.material.keptData() }
 
 // Done is closed when another client has taken this one's place, or its Cluster was evicted. Requests still
 // work, so what has begun can end; whoever watches should end and ask the Pool again.

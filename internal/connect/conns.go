@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,8 +67,9 @@ func (l *link) retire(c *conn) {
 
 // visit is a connection of one's own, for whoever has to learn first which cluster answers.
 type visit struct {
-	mu sync.Mutex
-	cc *http.ClientConn
+	mu   sync.Mutex
+	cc   *http.ClientConn
+	used bool
 }
 
 type visitKey struct{}
@@ -91,18 +93,46 @@ func (v *visit) keep() *http.ClientConn {
 	return cc
 }
 
-// connection is the one of the visit, opened when there is none or when the server closed it.
-func (v *visit) connection(ctx context.Context, l *link) (*http.ClientConn, error) {
+// connection is the one of the visit, opened when there is none or when the server closed it. used tells one that had a
+// request before.
+func (v *visit) connection(ctx context.Context, l *link) (cc *http.ClientConn, used bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cc != nil && v.cc.Err() == nil {
-		return v.cc, nil
+		used, v.used = v.used, true
+		return v.cc, used, nil
 	}
-	cc, err := l.base.NewClientConn(ctx, "https", l.address)
-	if err == nil {
-		v.cc = cc
+	if cc, err = l.base.NewClientConn(ctx, "https", l.address); err != nil {
+		return nil, false, err
 	}
-	return cc, err
+	v.cc, v.used = cc, true
+	return cc, false, nil
+}
+
+// send sends a request over the connection of the visit, and once more when that broke after an earlier one.
+func (v *visit) send(r *http.Request, l *link) (*http.Response, error) {
+	cc, used, err := v.connection(r.Context(), l)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := cc.RoundTrip(r)
+	if !used || !brokeEarly(r, cc, err) {
+		return resp, peerError(cc, err)
+	}
+	if r, err = again(r); err != nil {
+		return nil, err
+	}
+	if cc, _, err = v.connection(r.Context(), l); err != nil {
+		return nil, err
+	}
+	resp, err = cc.RoundTrip(r)
+	return resp, peerError(cc, err)
+}
+
+// brokeEarly reports whether the connection broke before an answer came, and may have been at its end before the request
+// was sent. A server that hangs is none of these: another try would hang as well.
+func brokeEarly(r *http.Request, cc *http.ClientConn, err error) bool {
+	return err != nil && cc.Err() != nil && r.Context().Err() == nil && !utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // sender sends requests: those of a visit over its connection, all others over connections to the expected cluster.
@@ -113,19 +143,15 @@ type sender struct{ link *link }
 func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
-		cc, err := v.connection(ctx, s.link)
-		if err != nil {
-			return nil, err
-		}
-		return cc.RoundTrip(r)
+		return v.send(r, s.link)
 	}
 	c, err := s.link.connection(ctx)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.send(r)
-	if err == nil || c.Err() == nil || ctx.Err() != nil || utilnet.IsHTTP2ConnectionLost(err) {
-		return resp, err // the last is a server that hangs: another try would hang as well
+	if !brokeEarly(r, c.ClientConn, err) {
+		return resp, err
 	}
 	if r, err = again(r); err != nil {
 		return nil, err
@@ -136,13 +162,24 @@ func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.send(r)
 }
 
-// send uses a place that take reserved. That the connection broke is told alike, however net/http tells it.
+// send uses a place that take reserved.
 func (c *conn) send(r *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTrip(r)
-	if err != nil && c.Err() != nil && classOf(err) == unknown {
-		return nil, &classified{class: closedEarly, cause: err}
+	return resp, peerError(c.ClientConn, err)
+}
+
+// peerError tells what broke a connection in the same words, however net/http does: its errors about the other side
+// have no types.
+func peerError(cc *http.ClientConn, err error) error {
+	if err == nil || cc.Err() == nil || classOf(err) != unknown {
+		return err
 	}
-	return resp, err
+	for _, about := range []string{"malformed", "response headers exceeded", "unexpected", "bad header", "protocol error"} {
+		if strings.Contains(err.Error(), about) {
+			return &classified{class: notKubernetes, cause: err}
+		}
+	}
+	return &classified{class: closedEarly, cause: err}
 }
 
 // again is a request that got no answer.
@@ -187,7 +224,7 @@ func (l *link) open(ctx context.Context) (*conn, error) {
 	defer cancel()
 	ctx, v, leave := visiting(ctx)
 	defer leave()
-	if _, err := v.connection(ctx, l); err != nil {
+	if _, _, err := v.connection(ctx, l); err != nil {
 		return nil, err
 	}
 	if err := l.identity.confirm(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -142,6 +143,9 @@ type object struct {
 }
 
 func (p *Pool) readObject(ctx context.Context, kind, namespace, name string) (object, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 { // the client would not even ask
+		return object{}, badSecretf(nil, "%s is not the name of a %s", shown(name), kind)
+	}
 	secret, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
 	var o client.Object = secret
 	if kind == "ConfigMap" {

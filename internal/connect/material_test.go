@@ -123,7 +123,11 @@ func TestMaterialThatDoesNotConnectIsNamed(t *testing.T) {
 		server, ca, mapEntry string
 		reason, want         string
 	}{
-		"no Secret":         {tokenAuth(), nil, "", "", "", "ProbeFailed", at + " does not exist in namespace team: create it"},
+		"no Secret": {tokenAuth(), nil, "", "", "", "ProbeFailed", at + " does not exist in namespace team: create it"},
+		"a name that is none": {
+			v1alpha1.ClusterAuth{Type: "token", Token: &v1alpha1.TokenAuth{SecretRef: v1alpha1.TokenSecretRef{Name: "../a/b", Key: "token"}}},
+			nil, "", "", "", "ProbeFailed", "../a/b is not the name of a Secret",
+		},
 		"no key":            {tokenAuth(), secret("jwt", "x"), "", "", "", "ProbeFailed", at + " has no key token: set secretRef.key"},
 		"nothing but lines": {tokenAuth(), secret("token", "\r\n\n"), "", "", "", "ProbeFailed", at + ", key token holds no token"},
 		"a line inside": {
@@ -238,11 +242,7 @@ func TestKeptCredentialsConnectOnlyForACleanUpWithoutOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			data := good.Unkept()
-			good.MarkKept()
-			if good.Unkept() != nil {
-				t.Error("what is kept is to be kept again")
-			}
+			data := good.Credentials()
 			h.putSecret("target", "", "", nil) // the user's own Secret goes
 			_, missing := p.ClientForCleanup(t.Context(), c)
 			if _, ok := failure.As(missing); !ok {

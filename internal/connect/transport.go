@@ -118,7 +118,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		end = func() { cancel(); l.end() }
 	}
 	resp, err := l.next.RoundTrip(r)
-	l.note(err, err == nil && bound < 0)
+	l.note(r.Context(), err, err == nil && bound < 0)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		l.onUnauthorized()
 	}
@@ -130,17 +130,18 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// The request ends when its answer has been read.
-	resp.Body = &answer{ReadCloser: resp.Body, left: bound, read: func(err error) { l.note(err, err == nil) }, end: end}
+	resp.Body = &answer{ReadCloser: resp.Body, left: bound, read: func(err error) { l.note(r.Context(), err, err == nil) }, end: end}
 	return resp, nil
 }
 
-// note takes down whether the target answers: an error says that it does not, unless it is about something else.
-func (l *link) note(err error, answered bool) {
+// note takes down whether the target answers: an error says that it does not, unless whoever asked gave up or it is about
+// something else.
+func (l *link) note(ctx context.Context, err error, answered bool) {
 	_, verdict := failure.As(err)
 	switch {
 	case answered:
 		l.room.setTroubled(false)
-	case err != nil && !verdict && !errors.Is(err, context.Canceled) && !errors.Is(err, errTooLarge):
+	case err != nil && !verdict && !errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, errTooLarge):
 		l.room.setTroubled(true)
 	}
 }
