@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +10,8 @@ import (
 // resources is what convoy holds at one moment.
 type resources struct {
 	rssMiB     float64
+	heapMiB    float64   // of live and not yet collected objects
+	collected  time.Time // when the last collection of garbage ended
 	goroutines float64
 	sockets    float64
 }
@@ -29,18 +30,25 @@ func (w *world) holding(ctx context.Context) (r resources, err error) {
 	if err != nil {
 		return r, fmt.Errorf("read the metrics of convoy: %w", err)
 	}
-	metrics := families["go_goroutines"].GetMetric()
-	if len(metrics) != 1 {
-		return r, errors.New("the metrics of convoy do not count its goroutines")
+	gauge := func(name string) float64 {
+		metrics := families[name].GetMetric()
+		if len(metrics) != 1 {
+			err = fmt.Errorf("the metrics of convoy do not hold %s", name)
+			return 0
+		}
+		return metrics[0].GetGauge().GetValue()
 	}
-	r.goroutines = metrics[0].GetGauge().GetValue()
-	return r, nil
+	r.goroutines = gauge("go_goroutines")
+	r.heapMiB = gauge("go_memstats_heap_alloc_bytes") / (1 << 20)
+	r.collected = time.UnixMicro(int64(gauge("go_memstats_last_gc_time_seconds") * 1e6))
+	return r, err
 }
 
-// settleTime is how long convoy may take to let go of what it no longer needs.
-const settleTime = 30 * time.Second
+// settleTime is how long convoy may take to let go of what it no longer needs: a process at rest collects its garbage
+// every two minutes.
+const settleTime = 150 * time.Second
 
-// settled is what convoy holds once that hardly changes any more, or after settleTime.
+// settled is what convoy holds once that hardly changes any more and garbage was collected, or after settleTime.
 func (w *world) settled(ctx context.Context) (resources, error) {
 	var last []resources
 	for began := time.Now(); ; {
@@ -49,7 +57,8 @@ func (w *world) settled(ctx context.Context) (resources, error) {
 			return now, err
 		}
 		last = append(last, now)
-		if last = last[max(0, len(last)-5):]; steady(last, 5) || time.Since(began) > settleTime {
+		last = last[max(0, len(last)-5):]
+		if steady(last, 5) && now.collected.After(began) || time.Since(began) > settleTime {
 			return now, nil
 		}
 		if err := pause(ctx, time.Second); err != nil {
@@ -81,6 +90,7 @@ func steady(last []resources, n int) bool {
 func (r resources) facts() []fact {
 	return []fact{
 		{Name: "resident memory, settled", Unit: "MiB", Value: r.rssMiB},
+		{Name: "heap, settled", Unit: "MiB", Value: r.heapMiB},
 		{Name: "goroutines, settled", Value: r.goroutines},
 		{Name: "sockets, settled", Value: r.sockets},
 	}
@@ -90,10 +100,11 @@ func (r resources) facts() []fact {
 func (r resources) factsSince(before resources) []fact {
 	facts := append(r.facts(),
 		fact{Name: "resident memory before the first", Unit: "MiB", Value: before.rssMiB},
+		fact{Name: "heap before the first", Unit: "MiB", Value: before.heapMiB},
 		fact{Name: "goroutines before the first", Value: before.goroutines},
 		fact{Name: "sockets before the first", Value: before.sockets},
 	)
-	facts[1].Limit, facts[2].Limit = new(noise(before.goroutines, 20)), new(noise(before.sockets, 5))
+	facts[2].Limit, facts[3].Limit = new(noise(before.goroutines, 20)), new(noise(before.sockets, 5))
 	return facts
 }
 

@@ -110,8 +110,8 @@ func (v *visit) connection(ctx context.Context, l *link) (cc *http.ClientConn, u
 }
 
 // send sends a request over the connection of the visit, and once more when that broke after an earlier one.
-func (v *visit) send(r *http.Request, l *link) (*http.Response, error) {
-	cc, used, err := v.connection(r.Context(), l)
+func (v *visit) send(ctx context.Context, r *http.Request, l *link) (*http.Response, error) {
+	cc, used, err := v.connection(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (v *visit) send(r *http.Request, l *link) (*http.Response, error) {
 	if r, err = again(r); err != nil {
 		return nil, err
 	}
-	if cc, _, err = v.connection(r.Context(), l); err != nil {
+	if cc, _, err = v.connection(ctx, l); err != nil {
 		return nil, err
 	}
 	resp, err = cc.RoundTrip(r)
@@ -143,7 +143,7 @@ type sender struct{ link *link }
 func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
-		return v.send(r, s.link)
+		return v.send(ctx, r, s.link)
 	}
 	c, err := s.link.connection(ctx)
 	if err != nil {

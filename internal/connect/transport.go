@@ -112,13 +112,15 @@ func httpClient(rt http.RoundTripper) *http.Client {
 func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.begin()
 	end, bound := l.end, int64(-1)
+	ctx := r.Context()
 	if !watching(r) {
-		ctx, cancel := context.WithTimeout(r.Context(), l.timeout)
-		r, bound = r.WithContext(ctx), maxAnswer
+		limited, cancel := context.WithTimeout(ctx, l.timeout)
+		ctx, bound = limited, maxAnswer
+		r = r.WithContext(ctx)
 		end = func() { cancel(); l.end() }
 	}
 	resp, err := l.next.RoundTrip(r)
-	l.note(r.Context(), err, err == nil && bound < 0)
+	l.note(ctx, err, err == nil && bound < 0)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		l.onUnauthorized()
 	}
@@ -130,7 +132,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// The request ends when its answer has been read.
-	resp.Body = &answer{ReadCloser: resp.Body, left: bound, read: func(err error) { l.note(r.Context(), err, err == nil) }, end: end}
+	resp.Body = &answer{ReadCloser: resp.Body, left: bound, read: func(err error) { l.note(ctx, err, err == nil) }, end: end}
 	return resp, nil
 }
 
