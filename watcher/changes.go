@@ -17,7 +17,7 @@ import (
 // Names of the cache's indexes: which object a Cluster or Release reads.
 const (
 	indexConnection = "spec.agentless"
-	indexConfigMap  = "spec.source.configMap"
+	indexReads      = "spec.source"
 )
 
 // changed reports whether a Release changed in a way that calls for a reconcile.
@@ -44,12 +44,8 @@ func (w *watcher) index(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("index Clusters: %w", err)
 	}
-	err = mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, indexConfigMap, func(o client.Object) []string {
-		s := o.(*v1alpha1.Release).Spec.Source.ConfigMap //nolint:forcetypeassert // the indexer calls it with Releases only
-		if s == nil {
-			return nil
-		}
-		return []string{s.Name}
+	err = mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, indexReads, func(o client.Object) []string {
+		return reads(o.(*v1alpha1.Release)) //nolint:forcetypeassert // the indexer calls it with Releases only
 	})
 	if err != nil {
 		return fmt.Errorf("index Releases: %w", err)
@@ -81,6 +77,18 @@ func authority(a *v1alpha1.AgentlessConnection) []string {
 	return []string{a.CAPublicCertRef.Kind + "/" + a.CAPublicCertRef.Name}
 }
 
+// reads names, as kind/name, the objects of its namespace that a Release reads.
+func reads(r *v1alpha1.Release) []string {
+	var names []string
+	if s := r.Spec.Source.ConfigMap; s != nil {
+		names = append(names, "ConfigMap/"+s.Name)
+	}
+	if s := r.Spec.Source.Git; s != nil && s.SecretRef != nil {
+		names = append(names, "Secret/"+s.SecretRef.Name)
+	}
+	return names
+}
+
 // clustersOf gives what names the Clusters that are connected with an object of the kind.
 func (w *watcher) clustersOf(kind string) func(context.Context, client.Object) []types.NamespacedName {
 	return func(ctx context.Context, o client.Object) []types.NamespacedName {
@@ -88,8 +96,11 @@ func (w *watcher) clustersOf(kind string) func(context.Context, client.Object) [
 	}
 }
 
-func (w *watcher) releasesOfConfigMap(ctx context.Context, cm client.Object) []types.NamespacedName {
-	return w.readers(ctx, &v1alpha1.ReleaseList{}, indexConfigMap, cm.GetNamespace(), cm.GetName())
+// releasesOf gives what names the Releases that read an object of the kind.
+func (w *watcher) releasesOf(kind string) func(context.Context, client.Object) []types.NamespacedName {
+	return func(ctx context.Context, o client.Object) []types.NamespacedName {
+		return w.readers(ctx, &v1alpha1.ReleaseList{}, indexReads, o.GetNamespace(), kind+"/"+o.GetName())
+	}
 }
 
 // readers names the objects of a list that the index has under a value, from the cache.

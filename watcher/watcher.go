@@ -81,7 +81,8 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 		{clusters, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.clustersOf("Secret")))},
 		{clusters, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.clustersOf("ConfigMap")))},
 		{releases, source.TypedKind(hub, &v1alpha1.Release{}, w.onRelease())},
-		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOfConfigMap))},
+		{releases, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.releasesOf("Secret")))},
+		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOf("ConfigMap")))},
 	}
 	for _, s := range sources {
 		if err := s.to.Watch(s.source); err != nil {

@@ -102,7 +102,7 @@ func (p *prefixes) String() string {
 // Type names the value in the help.
 func (p *prefixes) Type() string { return "ranges" }
 
-// bindSources binds the limits that messages about sources name.
+// bindSources binds the limits and permissions that messages about sources name.
 func (c *config) bindSources(f *pflag.FlagSet) {
 	def := source.DefaultLimits()
 	f.Int64Var(&c.Sources.MaxBytes, "source-max-bytes", def.MaxBytes, "bytes of a source below its path")
@@ -111,6 +111,8 @@ func (c *config) bindSources(f *pflag.FlagSet) {
 	f.Int64Var(&c.Sources.MaxRepositoryBytes, "source-max-repository-bytes", def.MaxRepositoryBytes, "bytes of everything in one commit of a repository")
 	f.Int64Var(&c.Sources.CacheBytes, "source-cache-bytes", def.CacheBytes, "bytes of fetched sources that are kept in memory")
 	f.DurationVar(&c.Sources.FetchTimeout, "source-fetch-timeout", def.FetchTimeout, "total time of one fetch of a source")
+	f.BoolVar(&c.Sources.AllowFile, "allow-file-sources", false, "read git repositories that a source names with a file:// URL from convoy's own disk instead of refusing them")
+	f.BoolVar(&c.Sources.AllowPlainHTTPCredentials, "allow-plain-http-credentials", false, "send credentials of a source over plain http, where others can read them, instead of refusing it")
 }
 
 func (c *config) validate() error {

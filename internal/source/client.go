@@ -3,9 +3,12 @@ package source
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -14,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/golang/groupcache/lru"
 
 	"kumodo.io/convoy/internal/dial"
 )
@@ -24,41 +28,98 @@ const (
 	maxErrorBytes = 64 << 10
 )
 
+// maxTransports is how many sets of connections are kept for authorities of users.
+const maxTransports = 64
+
 // gitClient speaks git's smart protocol. It uses go-git below its clone and fetch commands: those take their
 // HTTP client from a global table, and inflate a pack without a bound.
 type gitClient struct {
-	http   transport.Transport
+	dialer *dial.Dialer
 	limits Limits
+	public transport.Transport // trusts the system's authorities
+
+	mu  sync.Mutex
+	own *lru.Cache // of transport.Transport, by the authorities that each trusts instead
 }
 
 // newGitClient makes a client whose connections are all the dialer's, also those to where a redirect leads. go-git follows
-// one for the look at the references only, never from https to http, and takes off credentials when the host is another.
+// one for the look at the references only, never from https to http, and takes off credentials when scheme, host or port
+// are others.
 func newGitClient(dialer *dial.Dialer, l Limits) *gitClient {
+	g := &gitClient{dialer: dialer, limits: l, own: lru.New(maxTransports)}
+	g.public, _ = g.newTransport(nil)
+	g.own.OnEvicted = func(_ lru.Key, v any) {
+		if t, ok := v.(keptTransport); ok {
+			t.closeIdle()
+		}
+	}
+	return g
+}
+
+func (g *gitClient) newTransport(roots *x509.CertPool) (t transport.Transport, closeIdle func()) {
 	base := &http.Transport{
 		Proxy:                 nil, // never the environment's: what is fetched does not depend on where convoy runs
-		DialContext:           dialer.DialContext,
+		DialContext:           g.dialer.DialContext,
+		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: l.FetchTimeout,
+		ResponseHeaderTimeout: g.limits.FetchTimeout,
 		IdleConnTimeout:       60 * time.Second,
 		MaxIdleConnsPerHost:   4,
 		ForceAttemptHTTP2:     true,
 	}
-	c := &http.Client{Transport: boundedTransport{base, l.MaxRepositoryBytes}, Timeout: l.FetchTimeout}
-	return &gitClient{http: githttp.NewClient(c), limits: l}
+	c := &http.Client{Transport: boundedTransport{base, g.limits.MaxRepositoryBytes}, Timeout: g.limits.FetchTimeout}
+	return githttp.NewClient(c), base.CloseIdleConnections
+}
+
+type keptTransport struct {
+	transport.Transport
+	closeIdle func()
+}
+
+// transport gives the connections that trust the PEM authorities, or the system's when there are none. Connections that
+// trust one set of authorities are never used for another.
+func (g *gitClient) transport(authorities []byte) transport.Transport {
+	if len(authorities) == 0 {
+		return g.public
+	}
+	key := fingerprint(authorities)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t, ok := g.own.Get(key); ok {
+		if kept, ok := t.(keptTransport); ok {
+			return kept
+		}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authorities)
+	t, closeIdle := g.newTransport(roots)
+	g.own.Add(key, keptTransport{t, closeIdle})
+	return t
 }
 
 // listing is a repository whose references were listed.
 type listing struct {
-	session transport.UploadPackSession
-	refs    *packp.AdvRefs
+	refs *packp.AdvRefs
+	// fetch takes one commit, without its history where the server can.
+	fetch func(ctx context.Context, commit plumbing.Hash) (*commit, error)
 }
 
-func (g *gitClient) list(ctx context.Context, url string) (*listing, error) {
-	ep, err := transport.NewEndpoint(url)
+func (g *gitClient) list(ctx context.Context, r remote) (*listing, error) {
+	switch r.address.scheme() {
+	case schemeSSH:
+		return g.listSSH(ctx, r)
+	case schemeFile:
+		return g.listLocal(ctx, r.address.url.Path)
+	}
+	return g.listHTTP(ctx, r)
+}
+
+func (g *gitClient) listHTTP(ctx context.Context, r remote) (*listing, error) {
+	ep, err := transport.NewEndpoint(r.address.String())
 	if err != nil {
 		return nil, err
 	}
-	session, err := g.http.NewUploadPackSession(ep, nil)
+	session, err := g.transport(r.cred.authority).NewUploadPackSession(ep, r.cred.method())
 	if err != nil {
 		return nil, err
 	}
@@ -66,35 +127,62 @@ func (g *gitClient) list(ctx context.Context, url string) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listing{session, refs}, nil
+	return &listing{refs, func(ctx context.Context, hash plumbing.Hash) (*commit, error) {
+		req, err := requestFor(refs, hash)
+		if err != nil {
+			return nil, err
+		}
+		res, err := session.UploadPack(ctx, req)
+		if err != nil {
+			return nil, notServed(err)
+		}
+		return g.readAnswer(res, req, hash)
+	}}, nil
 }
 
-// fetch takes one commit without its history.
-func (g *gitClient) fetch(ctx context.Context, r *listing, hash plumbing.Hash) (*commit, error) {
-	req := packp.NewUploadPackRequestFromCapabilities(r.refs.Capabilities)
-	req.Wants = []plumbing.Hash{hash}
-	if r.refs.Capabilities.Supports(capability.Shallow) {
+// method is how an HTTP server is told the credential; nil when there is nothing to tell.
+func (c credential) method() transport.AuthMethod {
+	switch {
+	case c.token != "":
+		return &githttp.TokenAuth{Token: c.token}
+	case c.username != "":
+		return &githttp.BasicAuth{Username: c.username, Password: c.password}
+	}
+	return nil
+}
+
+// requestFor asks for one commit without its history.
+func requestFor(refs *packp.AdvRefs, hash plumbing.Hash) (*packp.UploadPackRequest, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	req.Wants = []plumbing.Hash{wanted(refs, hash)}
+	if refs.Capabilities.Supports(capability.Shallow) {
 		req.Depth = packp.DepthCommits(1)
 		if err := req.Capabilities.Set(capability.Shallow); err != nil {
 			return nil, err
 		}
 	}
-	if r.refs.Capabilities.Supports(capability.NoProgress) {
+	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
 			return nil, err
 		}
 	}
-	res, err := r.session.UploadPack(ctx, req)
-	if err != nil {
-		if strings.Contains(err.Error(), "not our ref") {
-			return nil, errNotServed
-		}
-		return nil, err
+	return req, nil
+}
+
+// notServed tells a server that refuses a commit from one that fails.
+func notServed(err error) error {
+	if strings.Contains(err.Error(), "not our ref") {
+		return errNotServed
 	}
+	return err
+}
+
+// readAnswer reads the pack of a commit and closes the answer.
+func (g *gitClient) readAnswer(res io.ReadCloser, req *packp.UploadPackRequest, hash plumbing.Hash) (*commit, error) {
 	defer func() { _ = res.Close() }()
 	pack, err := io.ReadAll(packOf(res, req.Capabilities))
 	if err != nil {
-		return nil, err
+		return nil, notServed(err)
 	}
 	return readPack(bytes.NewReader(pack), hash, g.limits.MaxRepositoryBytes)
 }

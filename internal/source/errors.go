@@ -19,7 +19,8 @@ import (
 
 // What can be wrong with a repository. explain gives these their messages.
 var (
-	errNoBranch         = errors.New("no such branch")
+	errNoRef            = errors.New("no such reference")
+	errNotCommit        = errors.New("the reference names no commit")
 	errNotServed        = errors.New("the commit is not served")
 	errRepositoryTooBig = errors.New("the repository is too big")
 
@@ -28,8 +29,12 @@ var (
 	errLeavesTree = errors.New("is a symbolic link that leaves the repository")
 	errLinkLoop   = errors.New("is a symbolic link that leads back to itself")
 	errDangling   = errors.New("is a symbolic link to something that does not exist")
-	errSubmodule  = errors.New("is a submodule, which is not supported; copy its files into the repository")
+	errSubmodule  = errors.New("is a submodule, which is only taken with spec.source.git.submodules")
 	errBadName    = errors.New("is not a file or folder that git would write")
+
+	errNoModuleURL = errors.New("is a submodule of which " + submodulesFile + " gives no URL")
+	errModuleURL   = errors.New("is a submodule of which " + submodulesFile + " gives a URL that is not supported; use https, or one that is relative")
+	errModuleHost  = errors.New("is a submodule that needs ssh, for whose host there are no credentials; only those of the source's own host and user are used")
 )
 
 // pathError says what is wrong with a path of the repository.
@@ -72,26 +77,42 @@ func (s *Sources) explain(ctx context.Context, repo repository, err error) error
 		return ctx.Err()
 	}
 	err = unwrapped(err)
+	var sub submoduleError
+	if errors.As(err, &sub) {
+		return s.explainSubmodule(ctx, sub)
+	}
+	at := repo.address.String()
 	var p pathError
 	switch {
+	case errors.Is(err, transport.ErrRepositoryNotFound) && repo.cred.isLogin():
+		return notFound(err, "repository %s does not exist, or the credentials of Secret %s may not read it", at, repo.cred.secret)
 	case errors.Is(err, transport.ErrRepositoryNotFound):
-		return notFound(err, "repository %s does not exist", repo.url)
-	case errors.Is(err, errNoBranch), errors.Is(err, transport.ErrEmptyRemoteRepository):
-		return notFound(err, "repository %s has no branch %s; what was delivered stays", repo.url, repo.branch)
+		return notFound(err, "repository %s does not exist", at)
+	case errors.Is(err, errNoRef), errors.Is(err, transport.ErrEmptyRemoteRepository):
+		return notFound(err, "repository %s has no %s; what was delivered stays", at, repo.ref.missing())
+	case errors.Is(err, errNotServed) && repo.ref.Commit != "":
+		return notFound(err, "repository %s has no %s, or its server does not give it; what was delivered stays", at, repo.ref)
 	case errors.Is(err, errNotServed):
-		return notFound(err, "repository %s moved on: the commit is no longer served", repo.url)
-	case errors.As(err, &p) && p.path == repo.path && (errors.Is(err, errNoPath) || errors.Is(err, errNotFolder)):
-		return notFound(err, "repository %s, branch %s: the path %s %v", repo.url, repo.branch, p.path, p.err)
+		return notFound(err, "repository %s moved on: the commit is no longer served", at)
+	case errors.As(err, &p) && p.path == repo.path && (errors.Is(err, errNoPath) || errors.Is(err, errNotFolder) || errors.Is(err, errSubmodule)):
+		return notFound(err, "repository %s, %s: the path %s %v", at, repo.ref, p.path, p.err)
 	case errors.As(err, &p):
-		return failed(err, "repository %s, branch %s: %v", repo.url, repo.branch, p)
+		return failed(err, "repository %s, %s: %v", at, repo.ref, p)
+	case errors.Is(err, errNotCommit):
+		return failed(err, "repository %s, %s: that is no commit", at, repo.ref)
 	case errors.Is(err, errRepositoryTooBig):
-		return failed(err, "repository %s holds more than %d bytes in one commit; raise --source-max-repository-bytes", repo.url, s.limits.MaxRepositoryBytes)
+		return failed(err, "repository %s holds more than %d bytes in one commit; raise --source-max-repository-bytes", at, s.limits.MaxRepositoryBytes)
 	}
-	return failed(err, "repository %s %s", repo.url, s.classOf(err))
+	for _, limit := range []error{errManySubmodules, errDeepSubmodules, errDeepTree, errNoModules} {
+		if errors.Is(err, limit) {
+			return failed(err, "repository %s %v", at, limit)
+		}
+	}
+	return failed(err, "repository %s %s", at, s.classOf(err, repo.cred))
 }
 
 // classOf names what went wrong between here and the server, without a word of the server's own.
-func (s *Sources) classOf(err error) string {
+func (s *Sources) classOf(err error, cred credential) string {
 	var (
 		refused *dial.RefusedError
 		dns     *net.DNSError
@@ -102,22 +123,54 @@ func (s *Sources) classOf(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return "cannot be fetched: " + refused.Error()
+	case errors.Is(err, transport.ErrAuthenticationRequired) && cred.isLogin():
+		return "refuses the credentials of Secret " + cred.secret
+	case errors.Is(err, transport.ErrAuthorizationFailed) && cred.isLogin():
+		return "may not be read with the credentials of Secret " + cred.secret
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
-		return "does not exist, or asks for credentials, which are not supported"
+		return "does not exist, or asks for credentials; name their Secret in spec.source.git.secretRef"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return fmt.Sprintf("did not answer within %s (--source-fetch-timeout)", s.limits.FetchTimeout)
 	case errors.As(err, &dns):
 		return "is on a host whose name does not resolve"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is on a host that refuses the connection"
+	case errors.As(err, &cert) && len(cred.authority) > 0:
+		return fmt.Sprintf("has a certificate that is not trusted by key %s of Secret %s", keyAuthority, cred.secret)
 	case errors.As(err, &cert):
 		return "has a certificate that is not trusted"
 	case errors.As(err, &status):
 		return fmt.Sprintf("answers with HTTP status %d", status.StatusCode())
-	case errors.As(err, &network):
+	}
+	if text, ok := sshClass(err, cred); ok {
+		return text
+	}
+	if errors.As(err, &network) {
 		return "cannot be reached"
 	}
 	return "does not answer like a git server"
+}
+
+// sshClass names what went wrong between here and an ssh server.
+func sshClass(err error, cred credential) (string, bool) {
+	for _, known := range []struct {
+		err  error
+		text string
+	}{
+		{errIdentity, "cannot be fetched: Secret %s holds no private key in key " + keyIdentity},
+		{errPassphrase, "cannot be fetched: Secret %s has not the passphrase of " + keyIdentity + " in key " + keyPassword},
+		{errRounds, "cannot be fetched: Secret %s holds in key " + keyIdentity + " a private key whose passphrase costs too many rounds"},
+		{errKnownHosts, "cannot be fetched: Secret %s holds in key " + keyKnownHosts + " what OpenSSH would not write"},
+		{errHostUnknown, "is on a host that key " + keyKnownHosts + " of Secret %s does not name"},
+		{errHostChanged, "is on a host that shows another key than " + keyKnownHosts + " of Secret %s has"},
+		{errKeyRefused, "is on a host that refuses the identity of Secret %s"},
+		{errDenied, "is not given to the identity of Secret %s"},
+	} {
+		if errors.Is(err, known.err) {
+			return fmt.Sprintf(known.text, cred.secret), true
+		}
+	}
+	return "", false
 }
 
 // unwrapped takes off the wrappers of go-git that hide what they wrap from errors.Is.

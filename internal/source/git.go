@@ -3,7 +3,6 @@ package source
 import (
 	"context"
 	"errors"
-	"net/url"
 	"path"
 	"regexp"
 	"strings"
@@ -14,62 +13,90 @@ import (
 	"kumodo.io/convoy/internal/failure"
 )
 
-// commitKey finds a commit in the cache, bundleKey a bundle made of one.
+// commitKey finds a commit in the cache, bundleKey a bundle made of one. remote is the key of a remote: what one
+// credential fetched is not given to another.
 type (
-	commitKey struct{ url, commit string }
-	bundleKey struct{ url, branch, commit, path string }
+	commitKey struct{ remote, commit string }
+	bundleKey struct {
+		remote, revision, path string
+		submodules             bool
+	}
 )
 
-// repository is a checked v1alpha1.GitSource. url holds nothing secret and may be shown.
-type repository struct{ url, branch, path string }
+// remote is a repository as a credential opens it.
+type remote struct {
+	address address
+	cred    credential
+}
 
-func checkGit(src *v1alpha1.GitSource) (repository, error) {
-	u, err := url.Parse(src.URL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return repository{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source.git.url is no http or https URL")
+func (r remote) key() string { return r.cred.key + " " + r.address.String() }
+
+// repository is a checked v1alpha1.GitSource.
+type repository struct {
+	remote
+	ref        ref
+	path       string
+	submodules bool
+}
+
+func (s *Sources) checkGit(ctx context.Context, namespace string, src *v1alpha1.GitSource) (repository, error) {
+	refused := func(format string, args ...any) (repository, error) {
+		return repository{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, format, args...)
 	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return repository{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source.git.url holds credentials, a query or a fragment, which are not supported; only scheme, host and path are")
+	a, err := parseAddress(src.URL)
+	if err != nil {
+		return refused("spec.source.git.url %v", err)
+	}
+	if a.scheme() == schemeFile && !s.limits.AllowFile {
+		return refused("spec.source.git.url is a file URL, which convoy reads only when its operator permits it with --allow-file-sources")
 	}
 	dir := path.Clean("/" + src.Path)[1:]
 	if strings.HasPrefix(src.Path, "/") || path.Join(".", src.Path) != path.Join(".", dir) {
-		return repository{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source.git.path leaves the repository; it must be relative and without ..")
+		return refused("spec.source.git.path leaves the repository; it must be relative and without ..")
 	}
-	return repository{url: strings.TrimSuffix(u.String(), "/"), branch: src.Ref.Branch, path: dir}, nil
+	r, err := checkRef(src.Ref)
+	if err != nil {
+		return refused("spec.source.git.ref %v", err)
+	}
+	cred, err := s.readCredential(ctx, namespace, src.SecretRef, a)
+	if err != nil {
+		return repository{}, err
+	}
+	return repository{remote{a, cred}, r, dir, src.Submodules}, nil
 }
 
-func (s *Sources) fetchGit(ctx context.Context, src *v1alpha1.GitSource) (*Bundle, error) {
-	repo, err := checkGit(src)
+func (s *Sources) fetchGit(ctx context.Context, namespace string, src *v1alpha1.GitSource) (*Bundle, error) {
+	repo, err := s.checkGit(ctx, namespace, src)
 	if err != nil {
 		return nil, err
 	}
 	fetchCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
 	defer cancel()
-	// The branch can move between the look at the references and the fetch, and then the commit may be
+	// A branch can move between the look at the references and the fetch, and then the commit may be
 	// refused; the second look sees where it went.
 	b, err := s.newest(fetchCtx, repo)
-	if errors.Is(err, errNotServed) {
+	if errors.Is(err, errNotServed) && repo.ref.Commit == "" {
 		b, err = s.newest(fetchCtx, repo)
 	}
 	return b, s.explain(ctx, repo, err)
 }
 
 func (s *Sources) newest(ctx context.Context, repo repository) (*Bundle, error) {
-	remote, err := s.list(ctx, repo.url)
+	found, err := s.list(ctx, repo.remote)
 	if err != nil {
 		return nil, err
 	}
-	commit, ok := remote.refs.References[plumbing.NewBranchReferenceName(repo.branch).String()]
-	if !ok {
-		return nil, errNoBranch
+	chosen, err := repo.ref.choose(found.refs)
+	if err != nil {
+		return nil, err
 	}
-	return s.bundle(ctx, repo, commit, func() (*listing, error) { return remote, nil })
+	return s.bundle(ctx, repo, chosen, func() (*listing, error) { return found, nil })
 }
 
-var gitRevision = regexp.MustCompile(`@sha1:([0-9a-f]{40})$`)
+var gitRevision = regexp.MustCompile(`^(?:(.+)@)?sha1:([0-9a-f]{40})$`)
 
-func (s *Sources) openGit(ctx context.Context, src *v1alpha1.GitSource, revision string) (*Bundle, error) {
-	repo, err := checkGit(src)
+func (s *Sources) openGit(ctx context.Context, namespace string, src *v1alpha1.GitSource, revision string) (*Bundle, error) {
+	repo, err := s.checkGit(ctx, namespace, src)
 	if err != nil {
 		return nil, err
 	}
@@ -77,52 +104,53 @@ func (s *Sources) openGit(ctx context.Context, src *v1alpha1.GitSource, revision
 	if m == nil {
 		return nil, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "%q is no revision of a git source", revision)
 	}
-	repo.branch = strings.TrimSuffix(revision, m[0])
 	fetchCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
 	defer cancel()
-	connect := func() (*listing, error) { return s.list(fetchCtx, repo.url) }
-	b, err := s.bundle(fetchCtx, repo, plumbing.NewHash(m[1]), connect)
+	connect := func() (*listing, error) { return s.list(fetchCtx, repo.remote) }
+	b, err := s.bundle(fetchCtx, repo, choice{m[1], plumbing.NewHash(m[2])}, connect)
 	return b, s.explain(ctx, repo, err)
 }
 
 // list asks for the references of a repository.
-func (s *Sources) list(ctx context.Context, url string) (*listing, error) {
-	return join(ctx, s.flights, "refs "+url, func(ctx context.Context) (*listing, error) { return s.git.list(ctx, url) })
+func (s *Sources) list(ctx context.Context, r remote) (*listing, error) {
+	return join(ctx, s.flights, "refs "+r.key(), func(ctx context.Context) (*listing, error) { return s.git.list(ctx, r) })
 }
 
 // bundle makes the bundle of a commit. connect is only called when neither the bundle nor the commit is cached.
-func (s *Sources) bundle(ctx context.Context, repo repository, commit plumbing.Hash, connect func() (*listing, error)) (*Bundle, error) {
-	key := bundleKey{repo.url, repo.branch, commit.String(), repo.path}
+func (s *Sources) bundle(ctx context.Context, repo repository, chosen choice, connect func() (*listing, error)) (*Bundle, error) {
+	key := bundleKey{repo.key(), chosen.revision(), repo.path, repo.submodules}
 	if b, ok := cached[*Bundle](s.cache, key); ok {
 		return b, nil
 	}
-	c, err := s.commit(ctx, repo.url, commit, connect)
+	c, err := s.commit(ctx, repo.remote, chosen.commit, connect)
 	if err != nil {
 		return nil, err
+	}
+	if repo.submodules {
+		if c, err = s.withSubmodules(ctx, repo.remote, c); err != nil {
+			return nil, err
+		}
 	}
 	files, err := collect(c, repo.path, s.limits)
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{
-		Revision: repo.branch + "@sha1:" + commit.String(),
-		Digest:   digestOf(files), Path: repo.path, Files: files,
-	}
+	b := &Bundle{Revision: chosen.revision(), Digest: digestOf(files), Path: repo.path, Files: files}
 	s.cache.put(key, b, b.size())
 	return b, nil
 }
 
-func (s *Sources) commit(ctx context.Context, url string, hash plumbing.Hash, connect func() (*listing, error)) (*commit, error) {
-	key := commitKey{url, hash.String()}
+func (s *Sources) commit(ctx context.Context, r remote, hash plumbing.Hash, connect func() (*listing, error)) (*commit, error) {
+	key := commitKey{r.key(), hash.String()}
 	if c, ok := cached[*commit](s.cache, key); ok {
 		return c, nil
 	}
-	remote, err := connect()
+	found, err := connect()
 	if err != nil {
 		return nil, err
 	}
-	return join(ctx, s.flights, "commit "+url+" "+hash.String(), func(ctx context.Context) (*commit, error) {
-		c, err := s.git.fetch(ctx, remote, hash)
+	return join(ctx, s.flights, "commit "+r.key()+" "+hash.String(), func(ctx context.Context) (*commit, error) {
+		c, err := found.fetch(ctx, hash)
 		if err != nil {
 			return nil, err
 		}

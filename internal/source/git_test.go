@@ -104,10 +104,13 @@ func TestFetchRefusesWhatCanNeverWork(t *testing.T) {
 		message string
 	}{
 		"nothing":        {v1alpha1.Source{}, "spec.source names neither git nor a ConfigMap"},
-		"a token":        {gitSource("https://S3NT1NEL@127.0.0.1/x", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are"},
-		"a query":        {gitSource("https://127.0.0.1/x?private_token=S3NT1NEL", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are"},
-		"another scheme": {gitSource("file:///etc", "main", ""), url + " is no http or https URL"},
-		"no URL":         {gitSource("http://%zz", "main", ""), url + " is no http or https URL"},
+		"a token":        {gitSource("https://S3NT1NEL@127.0.0.1/x", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are, and the user of ssh"},
+		"a query":        {gitSource("https://127.0.0.1/x?private_token=S3NT1NEL", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are, and the user of ssh"},
+		"a file":         {gitSource("file:///etc", "main", ""), url + " is a file URL, which convoy reads only when its operator permits it with --allow-file-sources"},
+		"another scheme": {gitSource("ftp://127.0.0.1/x", "main", ""), url + " is no https, http, ssh or file URL of a repository, nor user@host:path"},
+		"no URL":         {gitSource("http://%zz", "main", ""), url + " is no https, http, ssh or file URL of a repository, nor user@host:path"},
+		"a password":     {gitSource("ssh://git:S3NT1NEL@127.0.0.1/x", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are, and the user of ssh"},
+		"ssh, no Secret": {gitSource("git@127.0.0.1:x", "main", ""), url + " is for ssh, which needs a Secret with identity and known_hosts; name it in spec.source.git.secretRef"},
 		"a path upwards": {gitSource("http://127.0.0.1/x", "main", "a/../../b"), path},
 		"dots that stay": {gitSource("http://127.0.0.1/x", "main", "../x"), path},
 		"absolute path":  {gitSource("http://127.0.0.1/x", "main", "/etc"), path},
@@ -163,17 +166,6 @@ func TestFetchRefusesEntriesThatCannotBeTaken(t *testing.T) {
 			wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceFailed, `repository URL, branch main: "link" `+tc.message)
 		})
 	}
-}
-
-func TestFetchRefusesSubmodules(t *testing.T) {
-	s := newGitServer(t)
-	commit := s.push(map[string]string{"apps/ok.yaml": "ok"})
-	s.git("update-index", "--add", "--cacheinfo", "160000,"+commit+",apps/vendor")
-	s.git("commit", "-q", "-m", "submodule")
-	s.git("push", "-q", "origin", "HEAD")
-	_, err := New(nil, anywhere, Limits{}).Fetch(t.Context(), "team", s.source(""))
-	wantFailure(t, err, s.url, false, v1alpha1.ReasonSourceFailed,
-		`repository URL, branch main: "apps/vendor" is a submodule, which is not supported; copy its files into the repository`)
 }
 
 func TestFetchOfAnOverlayTakesTheFoldersThatItBuildsOn(t *testing.T) {

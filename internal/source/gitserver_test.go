@@ -22,12 +22,14 @@ var anywhere = dial.New(dial.Policy{AllowLoopback: true})
 
 // gitServer serves one bare repository, app, with git's own server, and counts requests.
 type gitServer struct {
-	t     *testing.T
-	url   string
-	bare  string
-	work  string
-	lists atomic.Int32 // looks at the references
-	packs atomic.Int32 // fetched commits
+	t       *testing.T
+	root    string // of all repositories of the server
+	handler http.Handler
+	url     string
+	bare    string
+	work    string
+	lists   atomic.Int32 // looks at the references
+	packs   atomic.Int32 // fetched commits
 }
 
 func newGitServer(t *testing.T) *gitServer {
@@ -37,13 +39,13 @@ func newGitServer(t *testing.T) *gitServer {
 		t.Fatal("these tests need git")
 	}
 	root := t.TempDir()
-	s := &gitServer{t: t, bare: filepath.Join(root, "app.git"), work: filepath.Join(t.TempDir(), "work")}
+	s := &gitServer{t: t, root: root}
 	backend := &cgi.Handler{
 		Path: git, Args: []string{"http-backend"},
 		Env:    []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"},
 		Stderr: discard{},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/info/refs"):
 			s.lists.Add(1)
@@ -51,13 +53,28 @@ func newGitServer(t *testing.T) *gitServer {
 			s.packs.Add(1)
 		}
 		backend.ServeHTTP(w, r)
-	}))
+	})
+	server := httptest.NewServer(s.handler)
 	t.Cleanup(server.Close)
-	s.url = server.URL + "/app.git"
-	s.run(root, "init", "-q", "--bare", "-b", "main", s.bare)
-	s.run(root, "init", "-q", "-b", "main", s.work)
-	s.git("remote", "add", "origin", s.bare)
+	s.create("app", server.URL)
 	return s
+}
+
+// create makes the repository that the server is about.
+func (s *gitServer) create(name, base string) {
+	s.t.Helper()
+	s.url, s.bare, s.work = base+"/"+name+".git", filepath.Join(s.root, name+".git"), filepath.Join(s.t.TempDir(), "work")
+	s.run(s.root, "init", "-q", "--bare", "-b", "main", s.bare)
+	s.run(s.root, "init", "-q", "-b", "main", s.work)
+	s.git("remote", "add", "origin", s.bare)
+}
+
+// another makes another repository on the same server.
+func (s *gitServer) another(name string) *gitServer {
+	s.t.Helper()
+	other := &gitServer{t: s.t, root: s.root, handler: s.handler}
+	other.create(name, strings.TrimSuffix(s.url, "/"+filepath.Base(s.bare)))
+	return other
 }
 
 type discard struct{}

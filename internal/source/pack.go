@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/memory"
@@ -21,6 +22,8 @@ type commit struct {
 	root  plumbing.Hash
 	trees map[plumbing.Hash][]object.TreeEntry
 	blobs map[plumbing.Hash][]byte
+	// links are the folders that take the place of submodules, by the commits of those; nil when they are left empty.
+	links map[plumbing.Hash]plumbing.Hash
 	bytes int64
 }
 
@@ -38,6 +41,9 @@ func readPack(pack io.ReadSeeker, hash plumbing.Hash, limit int64) (*commit, err
 		return nil, err
 	}
 	head, err := object.GetCommit(store, hash)
+	if _, known := store.Objects[hash]; err != nil && known {
+		return nil, errNotCommit
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the pack does not hold the commit: %w", err)
 	}
@@ -146,7 +152,7 @@ func (c *commit) names(tree plumbing.Hash) ([]object.TreeEntry, error) {
 	}
 	byName := make(map[string]object.TreeEntry, len(entries))
 	for _, e := range entries {
-		byName[e.Name] = e
+		byName[e.Name] = c.settled(e)
 	}
 	sorted := make([]object.TreeEntry, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -159,8 +165,16 @@ func (c *commit) names(tree plumbing.Hash) ([]object.TreeEntry, error) {
 func (c *commit) entry(tree plumbing.Hash, name string) (object.TreeEntry, bool) {
 	for _, e := range c.trees[tree] {
 		if e.Name == name {
-			return e, true
+			return c.settled(e), true
 		}
 	}
 	return object.TreeEntry{}, false
+}
+
+// settled gives a submodule that was taken as the folder that takes its place, and everything else as it is.
+func (c *commit) settled(e object.TreeEntry) object.TreeEntry {
+	if root, ok := c.links[e.Hash]; ok && e.Mode == filemode.Submodule {
+		e.Mode, e.Hash = filemode.Dir, root
+	}
+	return e
 }

@@ -115,8 +115,8 @@ func TestFetchClassifiesServersThatAreNoGitServers(t *testing.T) {
 		handler         http.HandlerFunc
 		reason, message string
 	}{
-		"credentials asked for": {status(401), v1alpha1.ReasonSourceFailed, "does not exist, or asks for credentials, which are not supported"},
-		"forbidden":             {status(403), v1alpha1.ReasonSourceFailed, "does not exist, or asks for credentials, which are not supported"},
+		"credentials asked for": {status(401), v1alpha1.ReasonSourceFailed, "does not exist, or asks for credentials; name their Secret in spec.source.git.secretRef"},
+		"forbidden":             {status(403), v1alpha1.ReasonSourceFailed, "does not exist, or asks for credentials; name their Secret in spec.source.git.secretRef"},
 		"not found":             {status(404), v1alpha1.ReasonSourceNotFound, "does not exist"},
 		"down":                  {status(503), v1alpha1.ReasonSourceFailed, "answers with HTTP status 503"},
 		"too many requests":     {status(429), v1alpha1.ReasonSourceFailed, "answers with HTTP status 429"},

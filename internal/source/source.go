@@ -13,7 +13,8 @@ import (
 
 // Bundle is the content of a source at one revision. Bundles are shared: nobody may change one.
 type Bundle struct {
-	// Revision is immutable: "<branch>@sha1:<commit>", or "sha256:<digest>" for a ConfigMap.
+	// Revision is immutable: "<ref>@sha1:<commit>", where ref is the branch, tag or full name that was found, "sha1:<commit>"
+	// when the source names the commit, or "sha256:<digest>" for a ConfigMap.
 	Revision string
 	// Digest is "sha256:" and the hash over paths and bytes of Files.
 	Digest string
@@ -25,7 +26,7 @@ type Bundle struct {
 	Files map[string][]byte
 }
 
-// Limits bound what a source may cost. A field that is zero takes its default.
+// Limits bound what a source may cost, and say what it may be. A field that is zero takes its default.
 type Limits struct {
 	// MaxBytes of a bundle (--source-max-bytes, 64 MiB).
 	MaxBytes int64
@@ -39,6 +40,10 @@ type Limits struct {
 	CacheBytes int64
 	// FetchTimeout of one fetch (--source-fetch-timeout, 60 s).
 	FetchTimeout time.Duration
+	// AllowFile reads repositories from the disk of this process (--allow-file-sources).
+	AllowFile bool
+	// AllowPlainHTTPCredentials sends credentials over http (--allow-plain-http-credentials).
+	AllowPlainHTTPCredentials bool
 }
 
 // DefaultLimits are the limits of an operator who sets none.
@@ -70,8 +75,8 @@ type Sources struct {
 	git     *gitClient
 }
 
-// New makes Sources that read ConfigMaps through hub, which must not cache them: a revision is only as new as
-// what hub answers. Git servers are connected to through dialer.
+// New makes Sources that read ConfigMaps, Secrets and Clusters through hub, which must not cache them: a revision is only
+// as new as what hub answers. Git servers are connected to through dialer.
 func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 	l = l.withDefaults()
 	return &Sources{
@@ -82,16 +87,16 @@ func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 	}
 }
 
-// Fetch returns the newest revision of src, for a Release of the namespace. For git it costs one look at the
-// references when the bundle is cached.
+// Fetch returns the newest revision of src, for a Release of the namespace, whose Secrets src may name. For git it costs one
+// look at the references when the bundle is cached.
 //
 // Errors are transient failures, because a source can heal without a change of the Release: SourceNotFound when the
-// repository, branch, folder or ConfigMap does not exist, else SourceFailed. A source that can never work is a
+// repository, reference, folder or ConfigMap does not exist, else SourceFailed. A source that can never work is a
 // terminal SourceFailed. When ctx ends first, the error is the one of ctx.
 func (s *Sources) Fetch(ctx context.Context, namespace string, src v1alpha1.Source) (*Bundle, error) {
 	switch {
 	case src.Git != nil:
-		return s.fetchGit(ctx, src.Git)
+		return s.fetchGit(ctx, namespace, src.Git)
 	case src.ConfigMap != nil:
 		return s.readConfigMap(ctx, namespace, src.ConfigMap.Name)
 	}
@@ -103,7 +108,7 @@ func (s *Sources) Fetch(ctx context.Context, namespace string, src v1alpha1.Sour
 func (s *Sources) Open(ctx context.Context, namespace string, src v1alpha1.Source, revision string) (*Bundle, error) {
 	switch {
 	case src.Git != nil:
-		return s.openGit(ctx, src.Git, revision)
+		return s.openGit(ctx, namespace, src.Git, revision)
 	case src.ConfigMap != nil:
 		return s.openConfigMap(ctx, namespace, src.ConfigMap.Name, revision)
 	}

@@ -84,6 +84,9 @@ func collect(c *commit, dir string, l Limits) (map[string][]byte, error) {
 	if err != nil {
 		return nil, pathError{dir, err}
 	}
+	if n.mode == filemode.Submodule {
+		return nil, pathError{dir, errSubmodule}
+	}
 	if !n.isDir() {
 		return nil, pathError{dir, errNotFolder}
 	}
@@ -137,7 +140,7 @@ func (w *walker) add(n node, name string, depth int) error {
 	case filemode.Dir:
 		return w.folder(n, name, depth+1)
 	case filemode.Submodule:
-		return pathError{name, errSubmodule}
+		return nil // git, too, leaves its folder empty unless it is asked for
 	case filemode.Regular, filemode.Executable, filemode.Deprecated:
 	default:
 		return pathError{name, errBadName}
