@@ -127,6 +127,9 @@ func (e submoduleError) Unwrap() error { return e.err }
 
 // explainSubmodule tells of the submodule's own repository what explain tells of the source's.
 func (s *Sources) explainSubmodule(ctx context.Context, e submoduleError) error {
+	if errors.Is(e.err, errNotServed) {
+		return notFound(e.err, "submodule %q: repository %s does not give the commit", e.path, e.remote.address)
+	}
 	f, ok := failure.As(s.explain(ctx, repository{remote: e.remote}, e.err))
 	if !ok {
 		return ctx.Err()
