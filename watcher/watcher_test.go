@@ -114,6 +114,22 @@ func TestWhichEventWakesAClusterAndWhy(t *testing.T) {
 	}
 }
 
+func TestAReleaseIsIndexedByWhatItReads(t *testing.T) {
+	for name, tc := range map[string]struct {
+		source v1alpha1.Source
+		want   []string
+	}{
+		"a ConfigMap":           {v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "app"}}, []string{"ConfigMap/app"}},
+		"an open repository":    {v1alpha1.Source{Git: &v1alpha1.GitSource{}}, nil},
+		"a repository's Secret": {v1alpha1.Source{Git: &v1alpha1.GitSource{SecretRef: &v1alpha1.GitSecretRef{Name: "git"}}}, []string{"Secret/git"}},
+	} {
+		got := reads(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Source: tc.source}})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestAClusterIsIndexedByWhatItConnectsWith(t *testing.T) {
 	ca := &v1alpha1.CAPublicCertRef{Kind: "ConfigMap", Name: "ca"}
 	kubeconfig := &v1alpha1.KubeconfigAuth{SecretRef: v1alpha1.KubeconfigSecretRef{Name: "kc"}}

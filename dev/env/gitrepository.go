@@ -103,6 +103,9 @@ func (r *Repository) path(path string) (string, error) {
 	return filepath.Join(r.work, path), nil
 }
 
+// At is the URL of the repository on another server of the same repositories, whose base is given.
+func (r *Repository) At(base string) string { return base + "/" + filepath.Base(r.URL) }
+
 // Work is the folder of the work tree, for what Change cannot say, such as symbolic links.
 func (r *Repository) Work() string { return r.work }
 

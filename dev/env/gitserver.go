@@ -28,7 +28,8 @@ var gitEnv = []string{
 }
 
 // GitServer serves git repositories over HTTP on loopback through git's own http-backend. It can hang, refuse
-// connections, ask for a login, and be switched back, always on the same port.
+// connections, ask for a login, and be switched back, always on the same port. ServeTLS and ServeSSH serve the same
+// repositories in other ways.
 type GitServer struct {
 	// URL is the server's base, http://127.0.0.1:<port>.
 	URL string
@@ -43,6 +44,7 @@ type GitServer struct {
 	resume   chan struct{} // not nil while hanging; closed when that ends
 	user     string
 	password string
+	others   []io.Closer // servers of the same repositories, which end with this one
 }
 
 // StartGitServer starts a git server that keeps its repositories in dir.
@@ -156,7 +158,18 @@ func (s *GitServer) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unhang()
-	return errors.Join(s.close(), s.port.lock.Close())
+	err := errors.Join(s.close(), s.port.lock.Close())
+	for _, other := range s.others {
+		err = errors.Join(err, other.Close())
+	}
+	return err
+}
+
+// endWith makes another server of the repositories end with this one.
+func (s *GitServer) endWith(other io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = append(s.others, other)
 }
 
 func (s *GitServer) unhang() {

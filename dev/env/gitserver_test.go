@@ -3,10 +3,14 @@ package env
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 )
 
 func TestACommitCanBeClonedByBranchTagAndDigest(t *testing.T) {
@@ -98,6 +102,75 @@ func TestAServerWithLoginRefusesOthers(t *testing.T) {
 	got, err := git(t.Context(), t.TempDir(), "ls-remote", withLogin, "main")
 	if err != nil || !strings.HasPrefix(got, want) {
 		t.Errorf("with the login the answer is %q (%v), want %s", got, err, want)
+	}
+}
+
+func TestTheRepositoriesAreAlsoServedOverHTTPSToThoseWhoLogIn(t *testing.T) {
+	repository := newRepository(t)
+	want := commit(t, repository, Change{})
+	base, authority, err := local.Git.ServeTLS("me", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	remote := func(url string) (string, error) {
+		return git(t.Context(), t.TempDir(), "-c", "http.sslCAInfo="+file, "ls-remote", url, "main")
+	}
+	if _, err := remote(repository.At(base)); err == nil {
+		t.Error("a request without a login is answered")
+	}
+	got, err := remote(strings.Replace(repository.At(base), "https://", "https://me:secret@", 1))
+	if err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("with the login the answer is %q (%v), want %s", got, err, want)
+	}
+}
+
+func TestTheRepositoriesAreAlsoServedOverSSHToThePermittedKey(t *testing.T) {
+	repository := newRepository(t)
+	want := commit(t, repository, Change{})
+	access, err := local.Git.ServeSSH()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := newSSHKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, identity := range map[string][]byte{"permitted": access.Identity, "other": other} {
+		signer, err := ssh.ParsePrivateKey(identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts := filepath.Join(t.TempDir(), "known_hosts")
+		if err := os.WriteFile(hosts, access.KnownHosts, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check, err := knownhosts.New(hosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := ssh.Dial("tcp", strings.TrimPrefix(access.URL, "ssh://git@"), &ssh.ClientConfig{
+			User: "git", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: check,
+		})
+		if (err == nil) != (name == "permitted") {
+			t.Errorf("with the %s key: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		session, err := client.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		session.Stdin = strings.NewReader("0000")
+		out, err := session.Output("git-upload-pack '" + strings.TrimPrefix(repository.At(""), "/") + "'")
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("the references are %q (%v)", out, err)
+		}
+		_ = client.Close()
 	}
 }
 

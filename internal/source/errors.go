@@ -77,8 +77,7 @@ func (s *Sources) explain(ctx context.Context, repo repository, err error) error
 		return ctx.Err()
 	}
 	err = unwrapped(err)
-	var sub submoduleError
-	if errors.As(err, &sub) {
+	if sub, ok := errors.AsType[submoduleError](err); ok {
 		return s.explainSubmodule(ctx, sub)
 	}
 	at := repo.address.String()
