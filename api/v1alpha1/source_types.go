@@ -70,8 +70,8 @@ type GitRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SemVer string `json:"semver,omitempty"`
-	// Commit is the full digest of a commit, in 40 lower-case hexadecimal digits. The server has to serve it: it is the tip of
-	// a branch or tag, or the server permits to ask for any commit, as the large hosts do.
+	// Commit is the full digest of a commit, in 40 lower-case hexadecimal digits. A branch or tag has to
+	// lead to it.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{40}$`
 	Commit string `json:"commit,omitempty"`

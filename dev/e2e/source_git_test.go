@@ -24,11 +24,10 @@ func fromGitAt(git v1alpha1.GitSource, interval time.Duration) func(*v1alpha1.Re
 }
 
 // awaitSource waits until the condition SourceReady of a Release is false and says all of the words.
-func (s *scene) awaitSource(release, reason string, words ...string) *v1alpha1.Release {
+func (s *scene) awaitSource(release, reason string, words ...string) {
 	s.Helper()
-	var r *v1alpha1.Release
 	s.eventually("the source is told as "+reason+": "+strings.Join(words, ", "), func(context.Context) error {
-		r = s.getRelease(release)
+		r := s.getRelease(release)
 		if err := s.compare(r.Status.Conditions, v1alpha1.ConditionSourceReady, metav1.ConditionFalse, reason, r.Generation); err != nil {
 			return err
 		}
@@ -41,7 +40,6 @@ func (s *scene) awaitSource(release, reason string, words ...string) *v1alpha1.R
 		}
 		return nil
 	})
-	return r
 }
 
 func TestAPrivateRepositoryIsDeliveredOverHTTPSAsSoonAsItsSecretIsRight(t *testing.T) {

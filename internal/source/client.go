@@ -169,6 +169,19 @@ func requestFor(refs *packp.AdvRefs, hash plumbing.Hash) (*packp.UploadPackReque
 	return req, nil
 }
 
+// historyFor asks for all branches and tags with their history.
+func historyFor(refs *packp.AdvRefs) *packp.UploadPackRequest {
+	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	asked := map[plumbing.Hash]bool{}
+	for name, hash := range refs.References {
+		if (strings.HasPrefix(name, branches) || strings.HasPrefix(name, tags)) && !asked[hash] {
+			asked[hash] = true
+			req.Wants = append(req.Wants, hash)
+		}
+	}
+	return req
+}
+
 // notServed tells a server that refuses a commit from one that fails.
 func notServed(err error) error {
 	if strings.Contains(err.Error(), "not our ref") {

@@ -55,12 +55,7 @@ func (s *Sources) readCredential(ctx context.Context, namespace string, ref *v1a
 	case a.scheme() == schemeFile:
 		return credential{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source.git.url is a file URL, which needs no credentials; remove spec.source.git.secretRef")
 	}
-	readCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
-	defer cancel()
-	data, err := s.readSecret(readCtx, namespace, ref.Name)
-	if err != nil && ctx.Err() != nil {
-		return credential{}, ctx.Err()
-	}
+	data, err := s.readSecret(ctx, namespace, ref.Name)
 	if err != nil {
 		return credential{}, err
 	}

@@ -227,7 +227,8 @@ func TestACredentialFollowsNoRedirectToAnotherHost(t *testing.T) {
 
 func TestASecretThatCannotOpenASourceIsNamedWithoutItsContent(t *testing.T) {
 	const secretRef = "in spec.source.git.secretRef"
-	key := identity(t, "")
+	key, _ := identity(t)
+	sealed, _ := sealedIdentity(t)
 	https, overSSH := "https://127.0.0.1:1/x", "git@127.0.0.1:x"
 	for name, tc := range map[string]struct {
 		url     string
@@ -244,8 +245,8 @@ func TestASecretThatCannotOpenASourceIsNamedWithoutItsContent(t *testing.T) {
 		"no identity":     {overSSH, map[string]string{"known_hosts": "x"}, "Secret s lacks key identity or known_hosts; ssh needs both"},
 		"bad known hosts": {overSSH, map[string]string{"identity": key, "known_hosts": "S3NT1NEL"}, "repository git@127.0.0.1:x cannot be fetched: Secret s holds in key known_hosts what OpenSSH would not write"},
 		"a bad identity":  {overSSH, map[string]string{"identity": "S3NT1NEL", "known_hosts": "# none"}, "repository git@127.0.0.1:x cannot be fetched: Secret s holds no private key in key identity"},
-		"no passphrase":   {overSSH, map[string]string{"identity": identity(t, "S3NT1NEL"), "known_hosts": "# none"}, "repository git@127.0.0.1:x cannot be fetched: Secret s has not the passphrase of identity in key password"},
-		"its passphrase":  {overSSH, map[string]string{"identity": identity(t, "S3NT1NEL"), "known_hosts": "# none", "password": "wrong"}, "repository git@127.0.0.1:x cannot be fetched: Secret s has not the passphrase of identity in key password"},
+		"no passphrase":   {overSSH, map[string]string{"identity": sealed, "known_hosts": "# none"}, "repository git@127.0.0.1:x cannot be fetched: Secret s has not the passphrase of identity in key password"},
+		"its passphrase":  {overSSH, map[string]string{"identity": sealed, "known_hosts": "# none", "password": "wrong"}, "repository git@127.0.0.1:x cannot be fetched: Secret s has not the passphrase of identity in key password"},
 	} {
 		v := &vault{}
 		v.set("s", tc.data)
@@ -281,20 +282,46 @@ func TestASecretThatCannotOpenASourceIsNamedWithoutItsContent(t *testing.T) {
 }
 
 // identity is a new private key as OpenSSH writes it.
-func identity(t *testing.T, passphrase string) string {
+func identity(t *testing.T) (private string, public ssh.PublicKey) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	private, public, err := newIdentity("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var block *pem.Block
-	if passphrase == "" {
-		block, err = ssh.MarshalPrivateKey(key, "")
-	} else {
+	return private, public
+}
+
+// sealed is made once, since a passphrase costs time on purpose.
+var sealed = sync.OnceValues(func() (key [2]any, err error) {
+	private, public, err := newIdentity("S3NT1NEL")
+	return [2]any{private, public}, err
+})
+
+// sealedIdentity is a private key with the passphrase S3NT1NEL.
+func sealedIdentity(t *testing.T) (private string, public ssh.PublicKey) {
+	t.Helper()
+	key, err := sealed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key[0].(string), key[1].(ssh.PublicKey)
+}
+
+func newIdentity(passphrase string) (private string, public ssh.PublicKey, err error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", nil, err
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return "", nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if passphrase != "" {
 		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
 	}
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
-	return string(pem.EncodeToMemory(block))
+	return string(pem.EncodeToMemory(block)), signer.PublicKey(), nil
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -66,12 +67,12 @@ func (s *Sources) checkGit(ctx context.Context, namespace string, src *v1alpha1.
 }
 
 func (s *Sources) fetchGit(ctx context.Context, namespace string, src *v1alpha1.GitSource) (*Bundle, error) {
-	repo, err := s.checkGit(ctx, namespace, src)
-	if err != nil {
-		return nil, err
-	}
 	fetchCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
 	defer cancel()
+	repo, err := s.checkGit(fetchCtx, namespace, src)
+	if err != nil {
+		return nil, cmp.Or(ctx.Err(), err)
+	}
 	// A branch can move between the look at the references and the fetch, and then the commit may be
 	// refused; the second look sees where it went.
 	b, err := s.newest(fetchCtx, repo)
@@ -96,16 +97,16 @@ func (s *Sources) newest(ctx context.Context, repo repository) (*Bundle, error) 
 var gitRevision = regexp.MustCompile(`^(?:(.+)@)?sha1:([0-9a-f]{40})$`)
 
 func (s *Sources) openGit(ctx context.Context, namespace string, src *v1alpha1.GitSource, revision string) (*Bundle, error) {
-	repo, err := s.checkGit(ctx, namespace, src)
+	fetchCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
+	defer cancel()
+	repo, err := s.checkGit(fetchCtx, namespace, src)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	m := gitRevision.FindStringSubmatch(revision)
 	if m == nil {
 		return nil, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "%q is no revision of a git source", revision)
 	}
-	fetchCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
-	defer cancel()
 	connect := func() (*listing, error) { return s.list(fetchCtx, repo.remote) }
 	b, err := s.bundle(fetchCtx, repo, choice{m[1], plumbing.NewHash(m[2])}, connect)
 	return b, s.explain(ctx, repo, err)

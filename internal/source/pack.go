@@ -47,28 +47,45 @@ func readPack(pack io.ReadSeeker, hash plumbing.Hash, limit int64) (*commit, err
 	if err != nil {
 		return nil, fmt.Errorf("the pack does not hold the commit: %w", err)
 	}
-	c := &commit{
-		root:  head.TreeHash,
-		trees: make(map[plumbing.Hash][]object.TreeEntry, len(store.Trees)),
-		blobs: make(map[plumbing.Hash][]byte, len(store.Blobs)),
-	}
-	for h, o := range store.Trees {
-		var t object.Tree
-		if err := t.Decode(o); err != nil {
-			return nil, err
-		}
-		c.trees[h] = t.Entries
-		c.bytes += o.Size() + perObject
-	}
-	for h, o := range store.Blobs {
-		content, err := contentOf(o)
+	c := &commit{root: head.TreeHash, trees: map[plumbing.Hash][]object.TreeEntry{}, blobs: map[plumbing.Hash][]byte{}}
+	for queue := []plumbing.Hash{c.root}; len(queue) > 0; queue = queue[1:] {
+		below, err := c.take(store, queue[0])
 		if err != nil {
 			return nil, err
 		}
-		c.blobs[h] = content
-		c.bytes += o.Size() + perObject
+		queue = append(queue, below...)
 	}
 	return c, nil
+}
+
+// take copies a folder and its files from the objects of a pack, which may be those of other commits too, and gives the
+// folders in it. What is missing is found when it is needed.
+func (c *commit) take(store *memory.Storage, tree plumbing.Hash) (below []plumbing.Hash, err error) {
+	o, ok := store.Trees[tree]
+	if _, known := c.trees[tree]; known || !ok {
+		return nil, nil
+	}
+	var t object.Tree
+	if err := t.Decode(o); err != nil {
+		return nil, err
+	}
+	c.trees[tree] = t.Entries
+	c.bytes += o.Size() + perObject
+	for _, e := range t.Entries {
+		if e.Mode == filemode.Dir {
+			below = append(below, e.Hash)
+			continue
+		}
+		blob, ok := store.Blobs[e.Hash]
+		if _, known := c.blobs[e.Hash]; known || !ok {
+			continue
+		}
+		if c.blobs[e.Hash], err = contentOf(blob); err != nil {
+			return nil, err
+		}
+		c.bytes += blob.Size() + perObject
+	}
+	return below, nil
 }
 
 func contentOf(o plumbing.EncodedObject) ([]byte, error) {

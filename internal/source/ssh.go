@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
@@ -53,7 +54,29 @@ func (g *gitClient) listSSH(ctx context.Context, r remote) (*listing, error) {
 	}}, nil
 }
 
+// fetchSSH takes one commit. A server that gives only what it listed is asked for everything, once it refused: what a
+// commit or a submodule is pinned to is seldom a tip. The limit of one commit then holds for the whole history.
 func (g *gitClient) fetchSSH(ctx context.Context, r remote, hash plumbing.Hash) (*commit, error) {
+	c, err := g.askSSH(ctx, r, hash, requestFor)
+	if !errors.Is(err, errNotServed) {
+		return c, err
+	}
+	c, err = g.askSSH(ctx, r, hash, func(refs *packp.AdvRefs, _ plumbing.Hash) (*packp.UploadPackRequest, error) {
+		if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) {
+			return nil, errNotServed // it gives every commit that it has
+		}
+		return historyFor(refs), nil
+	})
+	if errors.Is(err, errRepositoryTooBig) || errors.Is(err, plumbing.ErrObjectNotFound) {
+		return nil, errors.Join(errNotServed, err)
+	}
+	return c, err
+}
+
+// askSSH fetches a commit on a connection of its own, with a request that is made when the references are known.
+func (g *gitClient) askSSH(ctx context.Context, r remote, hash plumbing.Hash,
+	request func(*packp.AdvRefs, plumbing.Hash) (*packp.UploadPackRequest, error),
+) (*commit, error) {
 	s, err := g.openSSH(ctx, r)
 	if err != nil {
 		return nil, err
@@ -63,7 +86,7 @@ func (g *gitClient) fetchSSH(ctx context.Context, r remote, hash plumbing.Hash) 
 	if err != nil {
 		return nil, err
 	}
-	req, err := requestFor(refs, hash)
+	req, err := request(refs, hash)
 	if err != nil {
 		return nil, err
 	}

@@ -57,20 +57,9 @@ type sshServer struct {
 	command func(path string, channel ssh.Channel) (handled bool)
 }
 
-func newSSHServer(t *testing.T, root string, identity string) *sshServer {
+func newSSHServer(t *testing.T, root string, permitted ssh.PublicKey) *sshServer {
 	t.Helper()
-	signer, err := ssh.ParseRawPrivateKey([]byte(identity))
-	if _, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
-		signer, err = ssh.ParseRawPrivateKeyWithPassphrase([]byte(identity), []byte("S3NT1NEL"))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := ssh.NewSignerFromKey(signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &sshServer{root: root, permitted: client.PublicKey(), keys: hostKeys(t)}
+	s := &sshServer{root: root, permitted: permitted, keys: hostKeys(t)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +182,11 @@ func TestSSHIsOpenedWithAKeyWhenTheHostIsKnown(t *testing.T) {
 	s.git("tag", "-a", "-m", "annotated", "v1.0.0")
 	s.git("push", "-q", "origin", "--tags")
 	for name, passphrase := range map[string]string{"a plain key": "", "a key with a passphrase": "S3NT1NEL"} {
-		key := identity(t, passphrase)
-		server := newSSHServer(t, s.root, key)
+		key, public := identity(t)
+		if passphrase != "" {
+			key, public = sealedIdentity(t)
+		}
+		server := newSSHServer(t, s.root, public)
 		if passphrase != "" {
 			server.keys = server.keys[:1] // one is enough: a passphrase costs time on purpose
 		}
@@ -228,9 +220,10 @@ func TestSSHIsOpenedWithAKeyWhenTheHostIsKnown(t *testing.T) {
 func TestSSHTellsWhatIsWrongAndTrustsNoHostThatIsNotKnown(t *testing.T) {
 	s := newGitServer(t)
 	s.push(map[string]string{"f": "one"})
-	key := identity(t, "")
-	server := newSSHServer(t, s.root, key)
+	key, public := identity(t)
+	server := newSSHServer(t, s.root, public)
 	other := hostKeys(t)[0].PublicKey()
+	stranger, _ := identity(t)
 	known := server.known(server.keys[0].PublicKey())
 	cert := "@cert-authority " + knownhosts.Normalize(server.address) + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(other)))
 	for name, tc := range map[string]struct{ identity, knownHosts, path, reason, message string }{
@@ -239,7 +232,7 @@ func TestSSHTellsWhatIsWrongAndTrustsNoHostThatIsNotKnown(t *testing.T) {
 		"another host key":   {key, server.known(other), "/app.git", v1alpha1.ReasonSourceFailed, "is on a host that shows another key than known_hosts of Secret key has"},
 		"a revoked key":      {key, known + "\n@revoked * " + strings.SplitN(known, " ", 2)[1], "/app.git", v1alpha1.ReasonSourceFailed, "is on a host that shows another key than known_hosts of Secret key has"},
 		"another authority":  {key, cert, "/app.git", v1alpha1.ReasonSourceFailed, "is on a host that shows another key than known_hosts of Secret key has"},
-		"another identity":   {identity(t, ""), known, "/app.git", v1alpha1.ReasonSourceFailed, "is on a host that refuses the identity of Secret key"},
+		"another identity":   {stranger, known, "/app.git", v1alpha1.ReasonSourceFailed, "is on a host that refuses the identity of Secret key"},
 		"another repository": {key, known, "/it's missing!.git", v1alpha1.ReasonSourceNotFound, "does not exist, or the credentials of Secret key may not read it"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,8 +253,8 @@ func TestSSHTellsWhatIsWrongAndTrustsNoHostThatIsNotKnown(t *testing.T) {
 func TestAnSSHServerThatMisbehavesIsToldWithoutItsWords(t *testing.T) {
 	s := newGitServer(t)
 	s.push(map[string]string{"f": strings.Repeat("x", 1<<20)})
-	key := identity(t, "")
-	server := newSSHServer(t, s.root, key)
+	key, public := identity(t)
+	server := newSSHServer(t, s.root, public)
 	v := &vault{}
 	v.set("key", map[string]string{"identity": key, "known_hosts": server.known(server.keys[0].PublicKey())})
 	const sentinel = "S3NT1NEL of the far side\n"
@@ -296,9 +289,47 @@ func TestAnSSHServerThatMisbehavesIsToldWithoutItsWords(t *testing.T) {
 	wantFailure(t, err, silent, false, v1alpha1.ReasonSourceFailed, "repository URL did not answer within 300ms (--source-fetch-timeout)")
 }
 
+func TestACommitThatIsNoTipIsTakenOverSSHFromTheHistory(t *testing.T) {
+	s := newGitServer(t)
+	first := s.push(map[string]string{"f": "one", "gone": strings.Repeat("z", 4096)})
+	s.git("rm", "-q", "gone")
+	second := s.push(map[string]string{"f": "two"})
+	s.push(map[string]string{"f": "three"})
+	key, public := identity(t)
+	server := newSSHServer(t, s.root, public)
+	v := &vault{}
+	v.set("key", map[string]string{"identity": key, "known_hosts": server.known(server.keys[0].PublicKey())})
+	at := func(commit string) v1alpha1.Source {
+		src := server.source("/app.git")
+		src.Git.Ref = v1alpha1.GitRef{Commit: commit}
+		return src
+	}
+	fetch := func(l Limits, commit string) (*Bundle, error) {
+		return New(v, anywhere, l).Fetch(t.Context(), "team", at(commit))
+	}
+	if b, err := fetch(Limits{}, first); err != nil || string(b.Files["f"]) != "one" || len(b.Files) != 2 {
+		t.Errorf("the first commit: %v, %v", b, err)
+	}
+	b, err := fetch(Limits{}, second)
+	if err != nil || string(b.Files["f"]) != "two" || len(b.Files) != 1 {
+		t.Errorf("the second commit: %v, %v", b, err)
+	}
+	const missing = "0123456789012345678901234567890123456789"
+	for _, tc := range []struct {
+		limits Limits
+		commit string
+		serve  string
+	}{{Limits{}, missing, "false"}, {Limits{MaxRepositoryBytes: 4096}, first, "false"}, {Limits{}, missing, "true"}} {
+		s.run(s.bare, "config", "uploadpack.allowReachableSHA1InWant", tc.serve)
+		_, err := fetch(tc.limits, tc.commit)
+		wantFailure(t, err, at("").Git.URL, false, v1alpha1.ReasonSourceNotFound,
+			"repository URL has no commit "+tc.commit+", or its server does not give it; what was delivered stays")
+	}
+}
+
 func TestAKeyWhosePassphraseCostsTooMuchIsRefused(t *testing.T) {
-	block, _ := pem.Decode([]byte(identity(t, "S3NT1NEL")))
-	if got := rounds(pem.EncodeToMemory(block)); got == 0 || got > maxRounds {
+	honest, _ := sealedIdentity(t)
+	if got := rounds([]byte(honest)); got == 0 || got > maxRounds {
 		t.Fatalf("an honest key costs %d rounds", got)
 	}
 	head := ssh.Marshal(struct {
