@@ -211,9 +211,11 @@ func TestSSHIsOpenedWithAKeyWhenTheHostIsKnown(t *testing.T) {
 				t.Errorf("by an annotated tag: %v, %v", b, err)
 			}
 		}
+		server.mu.Lock()
 		if server.users[0] != "me" {
 			t.Errorf("the user is %v", server.users)
 		}
+		server.mu.Unlock()
 	}
 }
 
