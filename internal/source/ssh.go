@@ -10,7 +10,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/fluxcd/pkg/ssh/knownhosts"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -90,12 +89,13 @@ func (g *gitClient) askSSH(ctx context.Context, r remote, hash plumbing.Hash,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.ask(req); err != nil {
+	if err := req.Validate(); err != nil {
 		return nil, err
 	}
+	asked := s.ask(req) // a server that refuses may have hung up by now; what it said before tells why
 	res := packp.NewUploadPackResponse(req)
 	answer := &boundedBody{io.NopCloser(s.stdout), g.limits.MaxRepositoryBytes}
-	if err := res.Decode(answer); err != nil {
+	if err := errors.Join(res.Decode(answer), asked); err != nil {
 		return nil, notServed(err)
 	}
 	return g.readAnswer(res, req, hash)
@@ -111,7 +111,8 @@ type sshSession struct {
 	forget  func() bool
 }
 
-// openSSH connects and starts the program. The connection is cut when ctx ends.
+// openSSH connects and starts the program. The connection is cut when ctx ends, and by nothing earlier: what is told
+// then is that the time was over.
 func (g *gitClient) openSSH(ctx context.Context, r remote) (*sshSession, error) {
 	check, err := newHostCheck(r)
 	if err != nil {
@@ -131,7 +132,6 @@ func (g *gitClient) openSSH(ctx context.Context, r remote) (*sshSession, error) 
 		_ = conn.Close()
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(g.limits.FetchTimeout))
 	c, channels, requests, err := ssh.NewClientConn(conn, r.address.hostPort(), &ssh.ClientConfig{
 		User: r.address.user(), Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
 		HostKeyCallback: check.callback, HostKeyAlgorithms: check.algorithms(r.address.hostPort()),
@@ -197,9 +197,6 @@ func (s *sshSession) references() (*packp.AdvRefs, error) {
 
 // ask sends a request for one commit, of which nothing is here yet.
 func (s *sshSession) ask(req *packp.UploadPackRequest) error {
-	if err := req.Validate(); err != nil {
-		return err
-	}
 	if err := req.UploadRequest.Encode(s.stdin); err != nil {
 		return err
 	}
