@@ -100,58 +100,6 @@ type RenderSpec struct {
 	Type RenderType `json:"type,omitempty"`
 }
 
-// Mutation changes the objects that its target selects.
-type Mutation struct {
-	// Name of the mutation, for messages.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Name string `json:"name"`
-	// Target selects objects; an empty field matches everything.
-	// +optional
-	Target MutationTarget `json:"target,omitempty"`
-	// Patch is merged into each selected object.
-	Patch Patch `json:"patch"`
-}
-
-// MutationTarget selects rendered objects.
-type MutationTarget struct {
-	// Group of the objects, for example apps. It is only compared when kind is set; empty is then the core group.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Group string `json:"group,omitempty"`
-	// Kind of the objects, for example Deployment.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Kind string `json:"kind,omitempty"`
-	// Name of the objects; * stands for any text and ? for one character.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// Namespace of the objects as the source writes it.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
-}
-
-// PatchType is the kind of a patch.
-//
-// +kubebuilder:validation:Enum=Merge
-type PatchType string
-
-// PatchMerge is a JSON merge patch (RFC 7396).
-const PatchMerge PatchType = "Merge"
-
-// Patch is a patch written as a template.
-type Patch struct {
-	// Type of the patch.
-	Type PatchType `json:"type"`
-	// Template is YAML, a Go template over cluster (the metadata of the Cluster and its name) and release
-	// (name, namespace, labels, annotations), for example {{ .cluster.region }}. A missing key is an error.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=65536
-	Template string `json:"template"`
-}
-
 // SyncPolicy says when and how to bring the target to the wish.
 type SyncPolicy struct {
 	// Interval between two looks at the source when nothing else starts one. Jittered by a tenth.
@@ -207,6 +155,11 @@ type ReleaseStatus struct {
 	// Render is how the source is rendered.
 	// +optional
 	Render *RenderStatus `json:"render,omitempty"`
+	// Mutations says, in their order, how many objects each mutation of the last render matched.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Mutations []MutationStatus `json:"mutations,omitempty"`
 	// RenderRef is the render that the last rollout applies, or applied.
 	// +optional
 	RenderRef *RenderRef `json:"renderRef,omitempty"`

@@ -1,0 +1,190 @@
+package expr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/golang/groupcache/lru"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// The bounds of CEL. Cost is the unit of Kubernetes' own libraries; one expression may cost what one of an admission
+// policy may.
+const (
+	maxExpression  = 8 << 10    // bytes of an expression
+	maxDepth       = 100        // nesting of an expression
+	maxOptMaps     = 4          // uses of optMap and optFlatMap: the parser writes twice what each of them is called on
+	releaseCost    = 10_000_000 // of all expressions of one render together
+	checkFrequency = 100        // turns of a loop between two looks at the time
+	keptPrograms   = 512        // compiled expressions that are kept
+)
+
+// dialect is the version of Kubernetes whose CEL libraries expressions see. It is pinned, because a library that
+// changes with its module would change renders.
+var dialect = version.MajorMinor(1, 37)
+
+// The types of results.
+var (
+	objectType    = types.NewObjectType(objectName)
+	jsonPatchList = types.NewListType(types.NewObjectType("JSONPatch"))
+)
+
+// environments are the one CEL environment, without and with what only mutations have: object, and the types of
+// MutatingAdmissionPolicy.
+type environments struct{ condition, mutation *cel.Env }
+
+var environmentsOf = sync.OnceValues(func() (environments, error) {
+	base, err := environment.MustBaseEnvSet(dialect).Env(environment.StoredExpressions)
+	if err != nil {
+		return environments{}, err
+	}
+	condition, err := base.Extend(
+		cel.Variable("cluster", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("release", cel.MapType(cel.StringType, cel.DynType)),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.ParserRecursionLimit(maxDepth),
+	)
+	if err != nil {
+		return environments{}, err
+	}
+	mutation, err := condition.Extend(
+		cel.Variable("object", cel.DynType),
+		common.ResolverEnvOption(typeResolver{}),
+		library.JSONPatch(),
+	)
+	return environments{condition, mutation}, err
+})
+
+// Session evaluates the CEL expressions of one render, whose costs it adds up. Its zero value is ready. It is not
+// for concurrent use.
+type Session struct{ spent uint64 }
+
+// Condition evaluates a condition over cluster and release. subject begins the message of an error.
+//
+// Errors are terminal failures with reason RenderFailed, which name the subject and the missing key and never hold a
+// value; or the error of ctx. That goes for Mutation too.
+func (s *Session) Condition(ctx context.Context, subject, text string, values map[string]any) (bool, error) {
+	out, err := s.evaluate(ctx, false, subject, text, values)
+	if err != nil {
+		return false, err
+	}
+	return out == types.True, nil
+}
+
+// Mutation evaluates a mutation over object, cluster and release, which is an apply configuration or a JSON patch.
+func (s *Session) Mutation(ctx context.Context, subject, text string, values map[string]any) (Change, error) {
+	out, err := s.evaluate(ctx, true, subject, text, values)
+	if err != nil {
+		return Change{}, err
+	}
+	change, err := changeOf(out)
+	if err != nil {
+		return Change{}, celFailed(subject, err.Error(), err)
+	}
+	return change, nil
+}
+
+func (s *Session) evaluate(ctx context.Context, mutation bool, subject, text string, values map[string]any) (ref.Val, error) {
+	program, err := programs.get(programKey{mutation, text})
+	if err != nil {
+		return nil, celFailed(subject, compileDetail(err), err)
+	}
+	if s.spent >= releaseCost {
+		return nil, celFailed(subject, "the expressions of this Release cost too much together", nil)
+	}
+	limited, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	out, details, err := program.ContextEval(limited, values)
+	if details != nil && details.ActualCost() != nil {
+		s.spent += *details.ActualCost()
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		s.spent += releaseCost / 100 // what failed may not have said what it cost
+		return nil, celFailed(subject, runDetail(err, text), err)
+	}
+	return out, nil
+}
+
+type programKey struct {
+	mutation bool
+	text     string
+}
+
+// programs are compiled once: the same expression comes back for every object, Release and reconcile.
+var programs = &programCache{lru: lru.New(keptPrograms)}
+
+type programCache struct {
+	mu  sync.Mutex
+	lru *lru.Cache
+}
+
+type compiled struct {
+	program cel.Program
+	err     error
+}
+
+func (c *programCache) get(key programKey) (cel.Program, error) {
+	c.mu.Lock()
+	found, ok := c.lru.Get(key)
+	c.mu.Unlock()
+	if known, is := found.(compiled); ok && is {
+		return known.program, known.err
+	}
+	program, err := compile(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lru.Add(key, compiled{program, err})
+	return program, err
+}
+
+// errWrongType says what an expression must give.
+var errWrongType = errors.New("wrong type of result")
+
+func compile(key programKey) (program cel.Program, err error) {
+	defer func() {
+		if p := recover(); p != nil { // expressions are untrusted, and the compiler is large
+			program, err = nil, errors.New("it cannot be compiled")
+		}
+	}()
+	envs, err := environmentsOf()
+	if err != nil {
+		return nil, fmt.Errorf("build the CEL environment: %w", err)
+	}
+	if len(key.text) > maxExpression {
+		return nil, errTooLarge
+	}
+	if strings.Count(key.text, "optMap")+strings.Count(key.text, "optFlatMap") > maxOptMaps {
+		return nil, fmt.Errorf("optMap and optFlatMap stand in it more than %d times", maxOptMaps)
+	}
+	env := envs.condition
+	if key.mutation {
+		env = envs.mutation
+	}
+	ast, issues := env.Compile(key.text)
+	if issues.Err() != nil {
+		return nil, issuesError{issues.Errors()}
+	}
+	switch got := ast.OutputType(); {
+	case !key.mutation && !got.IsExactType(types.BoolType):
+		return nil, fmt.Errorf("%w: true or false is needed, and this gives %s", errWrongType, got)
+	case key.mutation && !got.IsExactType(objectType) && !got.IsExactType(jsonPatchList):
+		return nil, fmt.Errorf("%w: Object{…} or a list of JSONPatch{…} is needed, and this gives %s", errWrongType, got)
+	}
+	bounds, err := boundsOf(env)
+	if err != nil {
+		return nil, err
+	}
+	return env.Program(ast, cel.InterruptCheckFrequency(checkFrequency), cel.CustomDecoratorV2(bounds.decorate))
+}
