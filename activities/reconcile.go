@@ -61,7 +61,17 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 		return CheckResult{}, failure.Transient(v1alpha1.ReasonClusterNotReady, nil, "%s", message)
 	}
 	out := CheckResult{Life: Alive, Waited: activity.GetInfo(ctx).Attempt > 1}
-	if out.Waited || !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, in.Revision), delivery.ClusterIdentity(c)) {
+	if out.Waited {
+		return out, nil
+	}
+	read, err := a.readPatches(ctx, r, c)
+	if f, ok := failure.As(err); ok && f.Terminal {
+		return out, nil //nolint:nilerr // the render meets it again, and says so
+	}
+	if err != nil {
+		return CheckResult{}, err
+	}
+	if !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, in.Revision, read.reads...), delivery.ClusterIdentity(c)) {
 		return out, nil
 	}
 	out.UpToDate = true

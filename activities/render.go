@@ -38,7 +38,7 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 		return RenderResult{}, a.sourceFailed(ctx, r, err)
 	}
 	held := v1alpha1.SourceStatus{Revision: in.Revision, Digest: bundle.Digest}
-	out, ref, err := a.keptRender(ctx, r, c, bundle)
+	out, ref, reads, err := a.keptRender(ctx, r, c, bundle)
 	if f, ok := failure.As(err); ok && f.Terminal {
 		err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderFailed(r, held, f) })
 		return RenderResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message)}, err
@@ -47,29 +47,37 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 		return RenderResult{}, err
 	}
 	return a.rendered(ctx, r, c, status.Render{
-		Inputs: delivery.InputsDigest(r, c, in.Revision), Source: held, Ref: ref, Objects: len(out.Objects),
-		Render: v1alpha1.RenderStatus{Type: out.Type, Skipped: out.Skipped},
+		Inputs: delivery.InputsDigest(r, c, in.Revision, reads...), Source: held, Ref: ref, Objects: len(out.Objects),
+		Render: v1alpha1.RenderStatus{Type: out.Type, Skipped: out.Skipped}, Mutations: out.Mutations,
 	})
 }
 
-// keptRender renders and puts the render into the store.
-func (a *Activities) keptRender(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (*render.Output, v1alpha1.RenderRef, error) {
-	out, err := a.render(ctx, r, c, bundle)
+// keptRender renders and puts the render into the store. reads is what it read on the hub.
+func (a *Activities) keptRender(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (
+	out *render.Output, ref v1alpha1.RenderRef, reads []delivery.Read, err error,
+) {
+	read, err := a.readPatches(ctx, r, c)
 	if err != nil {
-		return nil, v1alpha1.RenderRef{}, err
+		return nil, ref, nil, err
 	}
-	ref, err := a.Renders.Put(ctx, r, out)
-	return out, ref, err
+	if err := a.permitSecrets(ctx, r, read); err != nil {
+		return nil, ref, nil, err
+	}
+	if out, err = a.render(ctx, r, c, bundle, read); err != nil {
+		return nil, ref, nil, err
+	}
+	ref, err = a.Renders.Put(ctx, r, out)
+	return out, ref, read.reads, err
 }
 
-func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (*render.Output, error) {
+func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle, read patches) (*render.Output, error) {
 	var kept v1alpha1.RenderType
 	if r.Status.Render != nil {
 		kept = r.Status.Render.Type
 	}
 	out, err := render.Render(ctx, render.Input{
 		Files: bundle.Files, Path: bundle.Path, Type: r.Spec.Render.Type, Kept: kept, Mutations: r.Spec.Mutations,
-		Context: delivery.NewContext(c, r), TargetNamespace: r.Spec.TargetNamespace,
+		Context: delivery.NewContext(c, r), Patches: read.byMutation, TargetNamespace: r.Spec.TargetNamespace,
 	})
 	if err != nil {
 		return nil, err

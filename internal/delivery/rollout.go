@@ -9,8 +9,8 @@ import (
 )
 
 // InputsDigest is one digest over everything a render depends on, besides the code of convoy: the spec, the
-// source, the context and which Cluster it is for.
-func InputsDigest(r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) string {
+// source, the context, which Cluster it is for and what it reads on the hub beside the source.
+func InputsDigest(r *v1alpha1.Release, c *v1alpha1.Cluster, revision string, reads ...Read) string {
 	inputs := struct {
 		Format     int     `json:"format"`
 		UID        string  `json:"uid"`
@@ -18,7 +18,8 @@ func InputsDigest(r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) str
 		Revision   string  `json:"revision"`
 		Cluster    string  `json:"cluster"`
 		Context    Context `json:"context"`
-	}{1, string(r.UID), r.Generation, revision, ClusterIdentity(c), NewContext(c, r)}
+		Reads      []Read  `json:"reads,omitempty"`
+	}{1, string(r.UID), r.Generation, revision, ClusterIdentity(c), NewContext(c, r), reads}
 	data, err := json.Marshal(inputs) // maps are written with sorted keys
 	if err != nil {
 		panic(err) // strings and maps of strings always marshal

@@ -148,7 +148,7 @@ func TestInvalidMutationsNameMutationAndObject(t *testing.T) {
 		"a generateName":            {merge("m", all, "metadata: {generateName: x-}"), `mutation m, Deployment.apps shop/web: after the patch: metadata.generateName would make a new object at each apply; set metadata.name instead`},
 		"a label that is no text":   {merge("m", all, "metadata: {labels: {a: 1}}"), `mutation m, Deployment.apps shop/web: after the patch: metadata.labels: the value of "a" is not a text; quote it`},
 		"a pattern that is invalid": {merge("m", v1alpha1.MutationTarget{Name: "["}, "a: b"), `mutation m: target.name is not a valid pattern`},
-		"a type of a later version": {v1alpha1.Mutation{Name: "m", Patch: v1alpha1.Patch{Type: "Strategic"}}, `mutation m: patch type Strategic is not supported; use Merge`},
+		"a type of a later version": {v1alpha1.Mutation{Name: "m", Patch: v1alpha1.Patch{Type: "Later"}}, `mutation m, Deployment.apps shop/web: the patch that the template makes is of the type Later, which is not supported; use Strategic, Merge or JSON6902`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(t.Context(), Input{Files: files, Mutations: []v1alpha1.Mutation{tc.mutation}, Context: inContext()})

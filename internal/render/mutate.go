@@ -2,48 +2,131 @@ package render
 
 import (
 	"context"
-	"encoding/json"
+	"maps"
+	"math"
 	"path"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/expr"
 )
 
-// mutate applies the mutations, in order, to the objects that they select.
-func mutate(ctx context.Context, found []located, mutations []v1alpha1.Mutation, values delivery.Context) error {
-	for _, m := range mutations {
-		if m.Patch.Type != v1alpha1.PatchMerge {
-			return invalid("mutation %s: patch type %s is not supported; use %s", m.Name, m.Patch.Type, v1alpha1.PatchMerge)
+// mutator applies the mutations of one render, which share the limits of expressions.
+type mutator struct {
+	in     Input
+	values map[string]any // what templates and expressions see
+	cel    expr.Session
+}
+
+// mutate applies the mutations, in order, to the objects that they select, and says what each matched.
+func mutate(ctx context.Context, found []located, in Input) ([]v1alpha1.MutationStatus, error) {
+	m := &mutator{in: in, values: in.Context.Values()}
+	var out []v1alpha1.MutationStatus
+	for i := range in.Mutations {
+		mutation := &in.Mutations[i]
+		selected, err := selectedBy(mutation, found)
+		if err != nil {
+			return nil, err
 		}
-		if _, err := path.Match(m.Target.Name, ""); err != nil {
-			return invalid("mutation %s: target.name is not a valid pattern", m.Name)
+		status := v1alpha1.MutationStatus{Name: mutation.Name, Matched: int32(min(len(selected), math.MaxInt32))} //nolint:gosec // capped on this line
+		applies, err := m.applies(ctx, mutation)
+		if err != nil {
+			return nil, err
 		}
-		var patch []byte // made at the first object, which its errors then name
-		for _, o := range found {
-			if err := ctx.Err(); err != nil {
-				return err
+		switch {
+		case !applies:
+			status.Skipped = v1alpha1.SkippedByWhen
+		case len(selected) == 0 && mutation.Required:
+			return nil, invalid("mutation %s: it is required, and its target selects no object", mutation.Name)
+		case len(selected) > 0:
+			if status.Skipped, err = m.change(ctx, mutation, selected); err != nil {
+				return nil, err
 			}
-			if !selects(m.Target, o) {
-				continue
-			}
-			subject := "mutation " + m.Name + ", " + delivery.RefOf(o.Unstructured).String()
-			if patch == nil {
-				var err error
-				if patch, err = patchOf(subject, m.Patch.Template, values); err != nil {
-					return err
-				}
-			}
-			if err := apply(subject, patch, o); err != nil {
-				return err
-			}
+		}
+		out = append(out, status)
+	}
+	return out, nil
+}
+
+// applies evaluates when.
+func (m *mutator) applies(ctx context.Context, mutation *v1alpha1.Mutation) (bool, error) {
+	if mutation.When == "" {
+		return true, nil
+	}
+	return m.cel.Condition(ctx, "mutation "+mutation.Name+": when", mutation.When, m.values)
+}
+
+// change applies a mutation to the objects that it selected.
+func (m *mutator) change(ctx context.Context, mutation *v1alpha1.Mutation, selected []located) (skipped v1alpha1.MutationSkip, err error) {
+	var p *patch
+	if mutation.CEL == "" {
+		if p, err = m.patchOf(mutation, selected[0]); err != nil {
+			return "", err
+		}
+		if p == nil {
+			return v1alpha1.SkippedAsMissing, nil
 		}
 	}
-	return nil
+	for _, o := range selected {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		subject := subjectOf(mutation, o)
+		if p != nil {
+			err = p.apply(subject, o)
+		} else {
+			err = m.evaluate(ctx, subject, mutation.CEL, o)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// evaluate applies what an expression gives for an object.
+func (m *mutator) evaluate(ctx context.Context, subject, expression string, o located) error {
+	values := maps.Clone(m.values)
+	values["object"] = o.Object
+	change, err := m.cel.Mutation(ctx, subject, expression, values)
+	if err != nil {
+		return err
+	}
+	hidden := delivery.RefOf(o.Unstructured).GroupKind() == secretKind
+	if change.Patch != nil {
+		return (&patch{kind: v1alpha1.PatchJSON6902, json: change.Patch, hidden: hidden, tests: true}).apply(subject, o)
+	}
+	return mergeConfiguration(subject, change.Object, o, hidden)
+}
+
+func subjectOf(mutation *v1alpha1.Mutation, o located) string {
+	return "mutation " + mutation.Name + ", " + delivery.RefOf(o.Unstructured).String()
+}
+
+// selectedBy is which of the objects the target of a mutation selects.
+func selectedBy(mutation *v1alpha1.Mutation, found []located) ([]located, error) {
+	t := mutation.Target
+	if _, err := path.Match(t.Name, ""); err != nil {
+		return nil, invalid("mutation %s: target.name is not a valid pattern", mutation.Name)
+	}
+	byLabels, err := labels.Parse(t.LabelSelector)
+	if err != nil {
+		return nil, invalid("mutation %s: target.labelSelector is not a valid selector", mutation.Name)
+	}
+	byAnnotations, err := labels.Parse(t.AnnotationSelector)
+	if err != nil {
+		return nil, invalid("mutation %s: target.annotationSelector is not a valid selector", mutation.Name)
+	}
+	var selected []located
+	for _, o := range found {
+		if selects(t, o) && (t.LabelSelector == "" || byLabels.Matches(labels.Set(o.GetLabels()))) &&
+			(t.AnnotationSelector == "" || byAnnotations.Matches(labels.Set(o.GetAnnotations()))) {
+			selected = append(selected, o)
+		}
+	}
+	return selected, nil
 }
 
 func selects(t v1alpha1.MutationTarget, o located) bool {
@@ -59,56 +142,4 @@ func selects(t v1alpha1.MutationTarget, o located) bool {
 	}
 	ok, _ := path.Match(t.Name, o.GetName()) // a bad pattern was refused before
 	return ok
-}
-
-// patchOf evaluates the template and returns the patch as JSON. A template that comes out empty changes nothing.
-func patchOf(subject, template string, values delivery.Context) ([]byte, error) {
-	text, err := expr.Template(subject, template, values.Values())
-	if err != nil {
-		return nil, err
-	}
-	docs, err := parseYAML([]byte(text))
-	if err != nil {
-		return nil, invalid("%s: the patch that the template makes: %v", subject, err)
-	}
-	patch := map[string]any{}
-	count := 0
-	for _, d := range docs {
-		if d.value == nil {
-			continue
-		}
-		m, ok := d.value.(map[string]any)
-		if count++; !ok || count > 1 {
-			return nil, invalid("%s: the patch that the template makes is not one map", subject)
-		}
-		patch = m
-	}
-	return json.Marshal(patch)
-}
-
-// apply merges the patch into the object. What the object is called and is stays: another identity would be
-// another object, which no other check has seen.
-func apply(subject string, patch []byte, o located) error {
-	before, err := json.Marshal(o.Object)
-	if err != nil {
-		return err
-	}
-	after, err := jsonpatch.MergePatch(before, patch)
-	if err != nil {
-		return invalid("%s: the patch cannot be merged", subject)
-	}
-	var changed map[string]any
-	if err := utiljson.Unmarshal(after, &changed); err != nil {
-		return invalid("%s: the patch cannot be merged", subject)
-	}
-	clean(changed)
-	if err := check(changed); err != nil {
-		return invalid("%s: after the patch: %v", subject, err)
-	}
-	result := &unstructured.Unstructured{Object: changed}
-	if result.GroupVersionKind() != o.GroupVersionKind() || delivery.RefOf(result) != delivery.RefOf(o.Unstructured) {
-		return invalid("%s: a patch must not change apiVersion, kind, name or namespace", subject)
-	}
-	o.Object = changed // of the Unstructured that found points to
-	return nil
 }

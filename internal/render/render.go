@@ -26,8 +26,10 @@ type Input struct {
 	Kept v1alpha1.RenderType
 	// Mutations, in their order.
 	Mutations []v1alpha1.Mutation
-	// Context that templates of mutations read.
+	// Context that templates and expressions of mutations read.
 	Context delivery.Context
+	// Patches are what the mutations read on the hub, by the name of the mutation, for each of PatchesOf that exists.
+	Patches map[string][]byte
 	// TargetNamespace of the Release, part of the canonical form.
 	TargetNamespace string
 }
@@ -38,6 +40,8 @@ type Output struct {
 	Type v1alpha1.RenderType
 	// Skipped are the files of a plain tree that were left out, at most ten.
 	Skipped []string
+	// Mutations say what each mutation matched, in their order.
+	Mutations []v1alpha1.MutationStatus
 	// Objects in the order of an apply.
 	Objects []*unstructured.Unstructured
 	// Canonical form of Objects; Decode reads it.
@@ -69,7 +73,7 @@ func Render(ctx context.Context, in Input) (*Output, error) {
 	if err := checkAll(ctx, found, in.TargetNamespace); err != nil {
 		return nil, err
 	}
-	if err := mutate(ctx, found, in.Mutations, in.Context); err != nil {
+	if out.Mutations, err = mutate(ctx, found, in); err != nil {
 		return nil, err
 	}
 	if out.Canonical, err = encode(found, in.TargetNamespace); err != nil {

@@ -45,6 +45,8 @@ type Render struct {
 	Source v1alpha1.SourceStatus
 	Render v1alpha1.RenderStatus
 	Ref    v1alpha1.RenderRef
+	// Mutations say what each mutation matched.
+	Mutations []v1alpha1.MutationStatus
 	// Objects is how many objects it holds.
 	Objects int
 }
@@ -79,6 +81,7 @@ func rendered(r *v1alpha1.Release, in Render) {
 	s := &r.Status
 	s.InputsDigest = in.Inputs
 	s.Render = &in.Render
+	s.Mutations = in.Mutations
 	if s.RenderRef != nil && s.RenderRef.Digest != in.Ref.Digest {
 		s.PreviousRenderRefs = append([]v1alpha1.RenderRef{*s.RenderRef}, s.PreviousRenderRefs...)
 	}
