@@ -22,8 +22,8 @@ type patches struct {
 	byMutation map[string][]byte
 	// reads are for the digest of the inputs.
 	reads []delivery.Read
-	// secrets are the names of Secrets among them.
-	secrets []string
+	// secrets are those that name Secrets, one for each Secret.
+	secrets []render.PatchRef
 }
 
 // entries are the content of a ConfigMap or Secret; nil when it does not exist.
@@ -52,7 +52,7 @@ func (a *Activities) readPatches(ctx context.Context, r *v1alpha1.Release, c *v1
 			}
 			objects[id] = found
 			if ref.Kind == v1alpha1.PatchFromSecret {
-				out.secrets = append(out.secrets, ref.Name)
+				out.secrets = append(out.secrets, ref)
 			}
 		}
 		read := delivery.Read{Kind: string(ref.Kind), Name: ref.Name, Key: ref.Key}
@@ -74,7 +74,7 @@ func (a *Activities) readEntries(ctx context.Context, namespace string, ref rend
 			return entries{}, err
 		}
 		if delivery.OwnsSecret(string(secret.Type)) {
-			return entries{}, refused(ref.Mutation, ref.Name, "is convoy's own")
+			return entries{}, refused(ref, "is convoy's own")
 		}
 		return entries{secret.Data, string(secret.UID) + "/"}, nil
 	}
@@ -110,20 +110,16 @@ func (a *Activities) permitSecrets(ctx context.Context, r *v1alpha1.Release, p p
 	if err := a.Hub.List(ctx, &clusters, client.InNamespace(r.Namespace)); err != nil {
 		return fmt.Errorf("list the Clusters of namespace %s: %w", r.Namespace, err)
 	}
-	for _, name := range p.secrets {
+	for _, ref := range p.secrets {
 		for i := range clusters.Items {
-			if delivery.NamesSecret(&clusters.Items[i], name) {
-				return refused("", name, "belongs to Cluster "+clusters.Items[i].Name)
+			if delivery.NamesSecret(&clusters.Items[i], ref.Name) {
+				return refused(ref, "belongs to Cluster "+clusters.Items[i].Name)
 			}
 		}
 	}
 	return nil
 }
 
-func refused(mutation, secret, why string) error {
-	subject := "mutations"
-	if mutation != "" {
-		subject = "mutation " + mutation
-	}
-	return failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "%s: Secret %s %s and is not read; use another Secret", subject, cut(secret), why)
+func refused(ref render.PatchRef, why string) error {
+	return failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "mutation %s: Secret %s %s and is not read; use another Secret", ref.Mutation, cut(ref.Name), why)
 }
