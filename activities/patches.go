@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,9 +87,7 @@ func (a *Activities) readEntries(ctx context.Context, namespace string, ref rend
 	for k, text := range cm.Data {
 		data[k] = []byte(text)
 	}
-	for k, bytes := range cm.BinaryData {
-		data[k] = bytes
-	}
+	maps.Copy(data, cm.BinaryData)
 	return entries{data: data}, nil
 }
 

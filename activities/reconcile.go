@@ -66,7 +66,7 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 	}
 	read, err := a.readPatches(ctx, r, c)
 	if f, ok := failure.As(err); ok && f.Terminal {
-		return out, nil //nolint:nilerr // the render meets it again, and says so
+		return out, nil // the render meets it again, and says so
 	}
 	if err != nil {
 		return CheckResult{}, err

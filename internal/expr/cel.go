@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/golang/groupcache/lru"
 	"github.com/google/cel-go/cel"
@@ -20,12 +21,13 @@ import (
 // The bounds of CEL. Cost is the unit of Kubernetes' own libraries; one expression may cost what one of an admission
 // policy may.
 const (
-	maxExpression  = 8 << 10    // bytes of an expression
-	maxDepth       = 100        // nesting of an expression
-	maxOptMaps     = 4          // uses of optMap and optFlatMap: the parser writes twice what each of them is called on
-	releaseCost    = 10_000_000 // of all expressions of one render together
-	checkFrequency = 100        // turns of a loop between two looks at the time
-	keptPrograms   = 512        // compiled expressions that are kept
+	maxExpression  = 8 << 10         // bytes of an expression
+	maxDepth       = 100             // nesting of an expression
+	maxOptMaps     = 4               // uses of optMap and optFlatMap: the parser writes twice what each of them is called on
+	releaseCost    = 10_000_000      // of all expressions of one render together
+	maxEvaluation  = 5 * time.Second // it only ever cuts off what the cost lets through, also on a busy machine
+	checkFrequency = 100             // turns of a loop between two looks at the time
+	keptPrograms   = 512             // compiled expressions that are kept
 )
 
 // dialect is the version of Kubernetes whose CEL libraries expressions see. It is pinned, because a library that
@@ -101,7 +103,7 @@ func (s *Session) evaluate(ctx context.Context, mutation bool, subject, text str
 	if s.spent >= releaseCost {
 		return nil, celFailed(subject, "the expressions of this Release cost too much together", nil)
 	}
-	limited, cancel := context.WithTimeout(ctx, maxTime)
+	limited, cancel := context.WithTimeout(ctx, maxEvaluation)
 	defer cancel()
 	out, details, err := program.ContextEval(limited, values)
 	if details != nil && details.ActualCost() != nil {

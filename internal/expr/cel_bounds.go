@@ -20,7 +20,7 @@ import (
 // Cost and time are only looked at between two calls. So what one call may have to do is bounded before it is made: a
 // value that holds another one twice, which holds another one twice, is cheap to build and endless to compare.
 const (
-	maxWeight  = 100_000    // of one value: its parts, and a tenth of the bytes of its texts
+	maxWeight  = 200_000    // of one value: its parts, and a tenth of the bytes of its texts
 	maxRange   = 10_000     // elements of lists.range
 	maxPairs   = 4_000_000  // comparisons of the functions that compare everything with everything
 	maxMatch   = 50_000_000 // bytes of a text times instructions of a regular expression

@@ -220,7 +220,7 @@ func nativeScalar(v ref.Val, path string) (any, error) {
 		return int64(v), nil
 	case types.Uint:
 		if uint64(v) <= math.MaxInt64 {
-			return int64(v), nil
+			return int64(v), nil //nolint:gosec // compared on the line above
 		}
 	case types.Double:
 		if f := float64(v); !math.IsNaN(f) && !math.IsInf(f, 0) {

@@ -30,7 +30,7 @@ func mutate(ctx context.Context, found []located, in Input) ([]v1alpha1.Mutation
 		if err != nil {
 			return nil, err
 		}
-		status := v1alpha1.MutationStatus{Name: mutation.Name, Matched: int32(min(len(selected), math.MaxInt32))} //nolint:gosec // capped on this line
+		status := v1alpha1.MutationStatus{Name: mutation.Name, Matched: int32(min(len(selected), math.MaxInt32))}
 		applies, err := m.applies(ctx, mutation)
 		if err != nil {
 			return nil, err

@@ -124,7 +124,9 @@ func TestMutationsChangeObjects(t *testing.T) {
 		"a merge patch replaces lists":    {patched("Merge", widgets, "spec: {parts: [c], size: 9007199254740995}"), "Widget", []string{"spec"}, `{"nested":{"keep":true},"parts":["c"],"size":9007199254740995}`},
 		"a JSON patch": {
 			patched("JSON6902", widgets, "- {op: test, path: /spec/parts/0, value: a}\n- {op: add, path: /spec/parts/-, value: '{{ .cluster.name }}'}\n- {op: remove, path: /spec/nested}"),
-			"Widget", []string{"spec"}, `{"parts":["a","b","eu-1"],"size":9007199254740993}`,
+			"Widget",
+			[]string{"spec"},
+			`{"parts":["a","b","eu-1"],"size":9007199254740993}`,
 		},
 		"a JSON patch that comes out empty": {patched("JSON6902", widgets, "{{ if hasKey .cluster \"nope\" }}- {}{{ end }}"), "Widget", []string{"spec", "size"}, `9007199254740993`},
 		"an Object merges lists by the schema": {
@@ -142,19 +144,27 @@ func TestMutationsChangeObjects(t *testing.T) {
 		"an Object over numbers": {evaluated(deployments, "Object{spec: Object.spec{replicas: object.spec.replicas * 2}}"), "Deployment", []string{"spec", "replicas"}, `4`},
 		"an Object with odd keys": {
 			evaluated(deployments, "Object{metadata: Object.metadata{labels: {'topology.kubernetes.io/zone': cluster['topology.kubernetes.io/zone']}}}"),
-			"Deployment", []string{"metadata", "labels"}, `{"app":"web","tier":"gold","topology.kubernetes.io/zone":"a"}`,
+			"Deployment",
+			[]string{"metadata", "labels"},
+			`{"app":"web","tier":"gold","topology.kubernetes.io/zone":"a"}`,
 		},
 		"an Object of a kind without a schema": {
 			evaluated(widgets, "Object{spec: Object.spec{parts: ['c'], nested: Object.spec.nested{more: release.name}}}"),
-			"Widget", []string{"spec"}, `{"nested":{"keep":true,"more":"shop"},"parts":["c"],"size":9007199254740993}`,
+			"Widget",
+			[]string{"spec"},
+			`{"nested":{"keep":true,"more":"shop"},"parts":["c"],"size":9007199254740993}`,
 		},
 		"a list of JSONPatch": {
 			evaluated(widgets, "[JSONPatch{op: 'replace', path: '/spec/parts', value: ['z']}, JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b'), value: 'c'}]"),
-			"Widget", []string{"metadata", "labels"}, `{"a/b":"c","app":"web"}`,
+			"Widget",
+			[]string{"metadata", "labels"},
+			`{"a/b":"c","app":"web"}`,
 		},
 		"a test of JSONPatch that fails changes nothing": {
 			evaluated(widgets, "[JSONPatch{op: 'test', path: '/spec/parts/0', value: 'z'}, JSONPatch{op: 'remove', path: '/spec/parts'}]"),
-			"Widget", []string{"spec", "parts"}, `["a","b"]`,
+			"Widget",
+			[]string{"spec", "parts"},
+			`["a","b"]`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,8 +225,11 @@ func TestMutationsReadPatches(t *testing.T) {
 		"that are optional and missing":  {read("ConfigMap", "c", "k", optional), Input{}, "2", v1alpha1.SkippedAsMissing},
 		"of a file that is optional":     {read("Source", "", "nope.yaml", optional), Input{}, "2", v1alpha1.SkippedAsMissing},
 		"but not when the when is false": {read("ConfigMap", "c", "k", func(m *v1alpha1.Mutation) { m.When = "cluster.name == 'x'" }), Input{}, "2", v1alpha1.SkippedByWhen},
-		"of another type": {read("ConfigMap", "c", "k", func(m *v1alpha1.Mutation) { m.From.Type = v1alpha1.PatchJSON6902 }),
-			Input{Patches: map[string][]byte{"m": []byte(`[{"op":"replace","path":"/spec/replicas","value":7}]`)}}, "7", ""},
+		"of another type": {
+			read("ConfigMap", "c", "k", func(m *v1alpha1.Mutation) { m.From.Type = v1alpha1.PatchJSON6902 }),
+			Input{Patches: map[string][]byte{"m": []byte(`[{"op":"replace","path":"/spec/replicas","value":7}]`)}},
+			"7", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := mutated(t, tc.in, tc.mutation)
