@@ -30,6 +30,9 @@ func compileDetail(err error) string {
 	}
 	first := found.issues[0]
 	text, _, _ := strings.Cut(first.Message, "\n")
+	if first.Location.Line() < 1 { // about the whole of it
+		return "the expression is not valid: " + cut(text)
+	}
 	return fmt.Sprintf("the expression is not valid: line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, cut(text))
 }
 

@@ -125,6 +125,7 @@ func TestErrorsOfExpressionsNameTheSubjectAndTheKey(t *testing.T) {
 		"a key that is computed":     {"cluster[release.name + 'x'] == 'a'", `m: a key does not exist; ask for it with 'key' in map, or take map[?'key'].orValue('')`},
 		"a syntax error":             {"\n  cluster.", `m: the expression is not valid: line 2, column 11: Syntax error: no viable alternative at input '.'`},
 		"a keyword as a field":       {"cluster.in == 'x'", `m: the expression is not valid: line 1, column 9: Syntax error: no viable alternative at input '.in'`},
+		"deep nesting":               {strings.Repeat("(", 400) + "true" + strings.Repeat(")", 400), `m: the expression is not valid: expression recursion limit exceeded: 100`},
 		"an unknown variable":        {"object.kind == 'x'", `m: the expression is not valid: line 1, column 1: undeclared reference to 'object' (in container '')`},
 		"a condition that is a text": {"cluster.name", `m: the expression is not valid: wrong type of result: true or false is needed, and this gives string`},
 		"no time":                    {"now() == timestamp('2024-01-01T00:00:00Z')", `m: the expression is not valid: line 1, column 4: undeclared reference to 'now' (in container '')`},
