@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // Names of the cache's indexes: which object a Cluster or Release reads.
@@ -86,8 +88,21 @@ func reads(r *v1alpha1.Release) []string {
 	if s := r.Spec.Source.Git; s != nil && s.SecretRef != nil {
 		names = append(names, "Secret/"+s.SecretRef.Name)
 	}
+	for i := range r.Spec.Mutations {
+		from := r.Spec.Mutations[i].From
+		switch {
+		case from == nil || from.Kind == v1alpha1.PatchFromSource:
+		case strings.Contains(from.Name, "{{"):
+			names = append(names, string(from.Kind)+"/"+anyName)
+		default:
+			names = append(names, string(from.Kind)+"/"+from.Name)
+		}
+	}
 	return names
 }
+
+// anyName stands in the index for a name that is only known when it is rendered. No object has it.
+const anyName = "*"
 
 // clustersOf gives what names the Clusters that are connected with an object of the kind.
 func (w *watcher) clustersOf(kind string) func(context.Context, client.Object) []types.NamespacedName {
@@ -99,17 +114,32 @@ func (w *watcher) clustersOf(kind string) func(context.Context, client.Object) [
 // releasesOf gives what names the Releases that read an object of the kind.
 func (w *watcher) releasesOf(kind string) func(context.Context, client.Object) []types.NamespacedName {
 	return func(ctx context.Context, o client.Object) []types.NamespacedName {
-		return w.readers(ctx, &v1alpha1.ReleaseList{}, indexReads, o.GetNamespace(), kind+"/"+o.GetName())
+		if isOwn(o) {
+			return nil
+		}
+		named := w.readers(ctx, &v1alpha1.ReleaseList{}, indexReads, o.GetNamespace(), kind+"/"+o.GetName())
+		var perhaps v1alpha1.ReleaseList
+		w.list(ctx, &perhaps, indexReads, o.GetNamespace(), kind+"/"+anyName)
+		for i := range perhaps.Items {
+			name := client.ObjectKeyFromObject(&perhaps.Items[i])
+			if delivery.Reads(&perhaps.Items[i], kind, o.GetName()) && !slices.Contains(named, name) {
+				named = append(named, name)
+			}
+		}
+		return named
 	}
+}
+
+// isOwn reports whether convoy wrote an object for itself: no Release may read it.
+func isOwn(o client.Object) bool {
+	_, ofRelease := o.GetLabels()[v1alpha1.LabelReleaseUID]
+	_, ofCluster := o.GetLabels()[v1alpha1.LabelClusterUID]
+	return ofRelease || ofCluster
 }
 
 // readers names the objects of a list that the index has under a value, from the cache.
 func (w *watcher) readers(ctx context.Context, list client.ObjectList, index, namespace, value string) []types.NamespacedName {
-	err := w.hub.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{index: value})
-	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot tell who reads an object", "index", index, "namespace", namespace, "name", value)
-		return nil
-	}
+	w.list(ctx, list, index, namespace, value)
 	var names []types.NamespacedName
 	switch l := list.(type) {
 	case *v1alpha1.ClusterList:
@@ -122,4 +152,12 @@ func (w *watcher) readers(ctx context.Context, list client.ObjectList, index, na
 		}
 	}
 	return names
+}
+
+// list fills a list with what the index has under a value, from the cache. It stays empty when that fails.
+func (w *watcher) list(ctx context.Context, list client.ObjectList, index, namespace, value string) {
+	err := w.hub.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{index: value})
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot tell who reads an object", "index", index, "namespace", namespace, "name", value)
+	}
 }

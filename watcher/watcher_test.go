@@ -115,15 +115,22 @@ func TestWhichEventWakesAClusterAndWhy(t *testing.T) {
 }
 
 func TestAReleaseIsIndexedByWhatItReads(t *testing.T) {
+	from := func(kind v1alpha1.PatchSourceKind, name string) []v1alpha1.Mutation {
+		return []v1alpha1.Mutation{{Name: "m", From: &v1alpha1.PatchSource{Kind: kind, Name: name}}}
+	}
 	for name, tc := range map[string]struct {
-		source v1alpha1.Source
-		want   []string
+		spec v1alpha1.ReleaseSpec
+		want []string
 	}{
-		"a ConfigMap":           {v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "app"}}, []string{"ConfigMap/app"}},
-		"an open repository":    {v1alpha1.Source{Git: &v1alpha1.GitSource{}}, nil},
-		"a repository's Secret": {v1alpha1.Source{Git: &v1alpha1.GitSource{SecretRef: &v1alpha1.GitSecretRef{Name: "git"}}}, []string{"Secret/git"}},
+		"a ConfigMap":           {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "app"}}}, []string{"ConfigMap/app"}},
+		"an open repository":    {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{}}}, nil},
+		"a repository's Secret": {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{SecretRef: &v1alpha1.GitSecretRef{Name: "git"}}}}, []string{"Secret/git"}},
+		"a patch":               {v1alpha1.ReleaseSpec{Mutations: from(v1alpha1.PatchFromSecret, "over")}, []string{"Secret/over"}},
+		"a templated patch":     {v1alpha1.ReleaseSpec{Mutations: from(v1alpha1.PatchFromConfigMap, "over-{{ .cluster.region }}")}, []string{"ConfigMap/*"}},
+		"a patch of the source": {v1alpha1.ReleaseSpec{Mutations: from(v1alpha1.PatchFromSource, "")}, nil},
+		"a patch of its own":    {v1alpha1.ReleaseSpec{Mutations: []v1alpha1.Mutation{{Name: "m"}}}, nil},
 	} {
-		got := reads(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Source: tc.source}})
+		got := reads(&v1alpha1.Release{Spec: tc.spec})
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -126,10 +126,8 @@ func TestPatchesOfConfigMapsSecretsAndTheSourceAreApplied(t *testing.T) {
 	}
 
 	change(s, overrides, func(cm *corev1.ConfigMap) { cm.Data["patch.yaml"] = "data: {text: two}" })
-	s.reconcile("app")
 	s.awaitText(time.Minute, s.on(alpha), "greeting", "two")
 	s.configMap("later", map[string]string{"patch": "data: {text: three}"})
-	s.reconcile("app")
 	s.awaitText(time.Minute, s.on(alpha), "greeting", "three")
 }
 
