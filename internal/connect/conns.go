@@ -2,12 +2,14 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/net/http2"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
@@ -129,49 +131,61 @@ func (v *visit) send(ctx context.Context, r *http.Request, l *link) (*http.Respo
 	return resp, peerError(cc, err)
 }
 
-// brokeEarly reports whether the connection broke before an answer came, and may have been at its end before the request
-// was sent. A server that hangs is none of these: another try would hang as well.
+// brokeEarly reports whether a request got no answer because its connection was at its end, perhaps before it was sent. A
+// server that hangs is none of these: another try would hang as well.
 func brokeEarly(r *http.Request, cc *http.ClientConn, err error) bool {
-	return err != nil && cc.Err() != nil && r.Context().Err() == nil && !utilnet.IsHTTP2ConnectionLost(err)
+	if err == nil || r.Context().Err() != nil || utilnet.IsHTTP2ConnectionLost(err) {
+		return false
+	}
+	return cc.Err() != nil || unserved(err)
+}
+
+// unserved reports whether the server said that it did not begin with a request. API servers end connections that way
+// when they stop, now and then to spread their clients, and after a request that they do not accept the credentials of.
+func unserved(err error) bool {
+	var stream http2.StreamError
+	refused := errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
+	// The others have no exported types.
+	return refused || strings.Contains(err.Error(), "GOAWAY") || strings.Contains(err.Error(), "client conn not usable")
 }
 
 // sender sends requests: those of a visit over its connection, all others over connections to the expected cluster.
 type sender struct{ link *link }
 
 // RoundTrip sends r. A connection that broke before an answer came may have been at its end before r was sent: then r
-// is sent once more, since all that convoy asks of a target is safe to repeat.
+// is sent again, since all that convoy asks of a target is safe to repeat.
 func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		return v.send(ctx, r, s.link)
 	}
-	c, err := s.link.connection(ctx)
-	if err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		c, err := s.link.connection(ctx)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.RoundTrip(r)
+		if try == maxTries || !brokeEarly(r, c.ClientConn, err) {
+			return resp, peerError(c.ClientConn, err)
+		}
+		if r, err = again(r); err != nil {
+			return nil, err
+		}
 	}
-	resp, err := c.send(r)
-	if !brokeEarly(r, c.ClientConn, err) {
-		return resp, err
-	}
-	if r, err = again(r); err != nil {
-		return nil, err
-	}
-	if c, err = s.link.connection(ctx); err != nil {
-		return nil, err
-	}
-	return c.send(r)
 }
 
-// send uses a place that take reserved.
-func (c *conn) send(r *http.Request) (*http.Response, error) {
-	resp, err := c.RoundTrip(r)
-	return resp, peerError(c.ClientConn, err)
-}
+// maxTries of a request whose connections are at their end.
+const maxTries = 3
 
 // peerError tells what broke a connection in the same words, however net/http does: its errors about the other side
 // have no types.
 func peerError(cc *http.ClientConn, err error) error {
-	if err == nil || cc.Err() == nil || classOf(err) != unknown {
+	switch {
+	case err == nil, classOf(err) != unknown:
+		return err
+	case unserved(err):
+		return &classified{class: closedEarly, cause: err}
+	case cc.Err() == nil:
 		return err
 	}
 	for _, about := range []string{"malformed", "response headers exceeded", "unexpected", "bad header", "protocol error"} {
@@ -196,7 +210,7 @@ func again(r *http.Request) (*http.Request, error) {
 // connection gives a connection to the expected cluster with room for one request, which is reserved. When there is
 // none, whoever comes first opens one, and all others wait for it.
 func (l *link) connection(ctx context.Context) (*conn, error) {
-	for {
+	for broken := 0; ; {
 		if c := l.take(); c != nil {
 			return c, nil
 		}
@@ -209,8 +223,10 @@ func (l *link) connection(ctx context.Context) (*conn, error) {
 				return nil, got.Err
 			}
 			if c, ok := got.Val.(*conn); ok && c.Err() != nil {
-				// A server that closes each connection after one answer.
-				return nil, &classified{class: closedEarly, cause: c.Err()}
+				broken++
+			}
+			if broken == maxTries { // a server that closes each connection after one answer
+				return nil, &classified{class: closedEarly}
 			}
 		}
 	}

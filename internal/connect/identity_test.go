@@ -313,7 +313,7 @@ func TestAServerThatClosesEachConnectionIsToldAndNotAskedForEver(t *testing.T) {
 	if err := readConfigMap(t.Context(), conn); classOf(err) != closedEarly {
 		t.Errorf("a request: %v", err)
 	}
-	if got := server.asked.Load(); got > 4 { // the client library reads twice, and each may try twice
+	if got := server.asked.Load(); got > 2*maxTries*maxTries { // the client library may read twice
 		t.Errorf("the identity was asked %d times", got)
 	}
 	if _, err := conn.Probe(t.Context(), &v1alpha1.Cluster{}); err != nil {
@@ -340,4 +340,57 @@ func TestParallelRequestsOverHTTP1EachGetAConnectionThatWasAsked(t *testing.T) {
 	if asked, open := server.asked.Load(), s.open(); int(asked) < open || asked > 50 {
 		t.Errorf("the identity was asked %d times over %d connections", asked, open)
 	}
+}
+
+func TestAServerThatEndsItsConnectionsNowAndThenIsNotNoticed(t *testing.T) {
+	server := &impostor{}
+	server.become("first")
+	var n atomic.Int32
+	s, ca := counted(t, true, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/d/") && n.Add(1)%25 == 0 {
+			w.Header().Set("Connection", "close") // over HTTP/2: GOAWAY
+		}
+		server.ServeHTTP(w, r)
+	})
+	_, conn, _ := expecting(t, s.URL, ca, Options{})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if err := patchConfigMap(t.Context(), conn); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if asked := server.asked.Load(); asked < 2 {
+		t.Errorf("%d connections were opened: none was ended", asked)
+	}
+}
+
+func TestCredentialsThatAreRefusedInTheMiddleAreToldAsThat(t *testing.T) {
+	server := &impostor{}
+	server.become("first")
+	var n atomic.Int32
+	s, ca := counted(t, true, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 40 {
+			w.Header().Set("Connection", "close") // as API servers do
+			always(http.StatusUnauthorized, "text/plain", "no")(w, r)
+			return
+		}
+		server.ServeHTTP(w, r)
+	})
+	_, conn, _ := expecting(t, s.URL, ca, Options{})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if err := patchConfigMap(t.Context(), conn); err != nil && classOf(err) != unauthorized {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
