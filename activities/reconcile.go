@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.temporal.io/sdk/activity"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
@@ -55,7 +56,11 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 		return CheckResult{}, err
 	}
 	if open, message := delivery.Gate(r.Spec.ClusterRef.Name, c); !open {
-		if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ClusterNotReady(r, message) }); err != nil {
+		var answered *metav1.Time
+		if c != nil {
+			answered = c.Status.LastReachableTime
+		}
+		if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ClusterNotReady(r, message, answered) }); err != nil {
 			return CheckResult{}, err
 		}
 		return CheckResult{}, failure.Transient(v1alpha1.ReasonClusterNotReady, nil, "%s", message)

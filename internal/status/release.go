@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +24,16 @@ func SourceFailed(r *v1alpha1.Release, f *failure.Error) {
 	fail(r, v1alpha1.ConditionSourceReady, f.Reason, f.Message)
 }
 
-// ClusterNotReady records that the gate is closed. Nothing is claimed about health meanwhile.
-func ClusterNotReady(r *v1alpha1.Release, message string) {
+// ClusterNotReady records that the gate is closed. Nothing is claimed about health meanwhile; answered is when the Cluster
+// answered last, nil when it never did, and does not move while it is unreachable.
+func ClusterNotReady(r *v1alpha1.Release, message string, answered *metav1.Time) {
 	set(r, v1alpha1.ConditionSourceReady, metav1.ConditionTrue, v1alpha1.ReasonFetched, "the source was read")
 	if meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy) != nil {
-		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady, message)
+		health := message
+		if answered != nil {
+			health += "; it answered last at " + answered.UTC().Format(time.RFC3339)
+		}
+		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady, health)
 	}
 	fail(r, v1alpha1.ConditionApplied, v1alpha1.ReasonClusterNotReady, message)
 }

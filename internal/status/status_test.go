@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -54,7 +55,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			"SourceReady=False/SourceNotFound Ready=False/SourceNotFound Reconciling=True/SourceNotFound",
 		},
 		"a closed gate claims nothing about health that was never seen": {
-			[]func(*v1alpha1.Release){func(r *v1alpha1.Release) { status.ClusterNotReady(r, "not probed yet") }},
+			[]func(*v1alpha1.Release){func(r *v1alpha1.Release) { status.ClusterNotReady(r, "not probed yet", nil) }},
 			"SourceReady=True/Fetched Applied=False/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
 		},
 		"a render that cannot be is stalled": {
@@ -88,13 +89,13 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			base + "Applied=True/Applied Healthy=False/HealthTimeout Ready=False/HealthTimeout Stalled=True/HealthTimeout",
 		},
 		"a gate that closes later makes health unknown": {
-			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down") }},
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) }},
 			base + "Applied=False/ClusterNotReady Healthy=Unknown/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
 		},
 		"a gate that opens again with nothing to do restores it": {
 			[]func(*v1alpha1.Release){
 				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) },
-				func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down") },
+				func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) },
 				func(r *v1alpha1.Release) { status.UpToDate(r, v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
 			},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
@@ -171,7 +172,7 @@ func TestEarlierRendersAreKeptNewestFirstUpToTheLimit(t *testing.T) {
 
 func TestTheInventoryIsEmptyUntilSomethingIsApplied(t *testing.T) {
 	r := release()
-	status.ClusterNotReady(r, "down")
+	status.ClusterNotReady(r, "down", nil)
 	if got := r.Status.Inventory; got == nil || got.State != v1alpha1.InventoryEmpty {
 		t.Errorf("before a rollout the inventory is %v, want Empty", got)
 	}
@@ -222,5 +223,19 @@ func TestADeletingClusterCountsDownItsReleasesByName(t *testing.T) {
 	want := "waiting for 7 Releases (a, b, c, d, e, and 2 more) to be deleted"
 	if got := c.Status.Conditions[0].Message; got != want {
 		t.Errorf("message = %q, want %q", got, want)
+	}
+}
+
+func TestAReleaseOfAnUnreachableClusterSaysWhenThatAnsweredLast(t *testing.T) {
+	r := &v1alpha1.Release{Status: v1alpha1.ReleaseStatus{Rollout: &v1alpha1.RolloutStatus{Number: 1}}}
+	status.RolloutSucceeded(r, 4)
+	at := metav1.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	status.ClusterNotReady(r, "down", &at)
+	healthy := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy)
+	if healthy.Status != metav1.ConditionUnknown || healthy.Message != "down; it answered last at 2026-05-04T03:02:01Z" {
+		t.Errorf("Healthy is %s: %s", healthy.Status, healthy.Message)
+	}
+	if applied := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionApplied); applied.Message != "down" {
+		t.Errorf("Applied says %s", applied.Message)
 	}
 }

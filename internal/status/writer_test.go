@@ -50,7 +50,7 @@ func TestAnOutcomeIsAboutTheGenerationThatWasActedOnAlsoWhenTheReleaseWasEditedM
 	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
 		t.Fatal(err)
 	}
-	err := status.NewWriter(hub, events.NewFakeRecorder(8)).Release(t.Context(), r, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down") })
+	err := status.NewWriter(hub, events.NewFakeRecorder(8)).Release(t.Context(), r, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) })
 	if err != nil {
 		t.Fatal(err)
 	}
