@@ -110,10 +110,8 @@ func (a *Activities) permitSecrets(ctx context.Context, r *v1alpha1.Release, p p
 		return fmt.Errorf("list the Clusters of namespace %s: %w", r.Namespace, err)
 	}
 	for _, ref := range p.secrets {
-		for i := range clusters.Items {
-			if delivery.NamesSecret(&clusters.Items[i], ref.Name) {
-				return refused(ref, "belongs to Cluster "+clusters.Items[i].Name)
-			}
+		if cluster := delivery.NamedBy(clusters.Items, ref.Name); cluster != "" {
+			return refused(ref, "belongs to Cluster "+cluster)
 		}
 	}
 	return nil

@@ -47,12 +47,13 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 	case !verdict:
 		return ProbeResult{}, err // the hub failed, which says nothing about the Cluster
 	}
-	if conn == nil && a.replaced(ctx, in, c, err) {
+	attempt := int(activity.GetInfo(ctx).Attempt)
+	if conn == nil && attempt == 1 && !in.Forced && justLost(c, err) {
 		again := *failed
 		again.RetryAfter = secretPatience
 		return ProbeResult{}, &again
 	}
-	failures := in.Failures + int(activity.GetInfo(ctx).Attempt)
+	failures := in.Failures + attempt
 	a.Metrics.probed(in.Key, failed.Reason, time.Since(began), failures)
 	err = a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.NotReachable(c, failed, a.clock()) })
 	if err != nil {
@@ -75,11 +76,9 @@ func (a *Activities) ProbeCluster(ctx context.Context, in ProbeInput) (ProbeResu
 // secretPatience is how long a Secret that is gone may be about to be made again: its Cluster is not unready meanwhile.
 const secretPatience = 3 * time.Second
 
-// replaced reports whether a Cluster that counts as reachable has just lost its Secret or ConfigMap, for the first time
-// that anybody looks.
-func (a *Activities) replaced(ctx context.Context, in ProbeInput, c *v1alpha1.Cluster, err error) bool {
-	first := !in.Forced && in.After == 0 && activity.GetInfo(ctx).Attempt == 1
-	return first && apierrors.IsNotFound(err) && c.Status.Reachable != nil && *c.Status.Reachable
+// justLost reports whether a Cluster that counts as reachable names a Secret or ConfigMap that does not exist.
+func justLost(c *v1alpha1.Cluster, err error) bool {
+	return apierrors.IsNotFound(err) && c.Status.Reachable != nil && *c.Status.Reachable
 }
 
 func (a *Activities) probe(ctx context.Context, c *v1alpha1.Cluster) (*connect.Client, connect.ProbeResult, error) {

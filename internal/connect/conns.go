@@ -111,26 +111,6 @@ func (v *visit) connection(ctx context.Context, l *link) (cc *http.ClientConn, u
 	return cc, false, nil
 }
 
-// send sends a request over the connection of the visit, and once more when that broke after an earlier one.
-func (v *visit) send(ctx context.Context, r *http.Request, l *link) (*http.Response, error) {
-	cc, used, err := v.connection(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := cc.RoundTrip(r)
-	if !used || !brokeEarly(r, cc, err) {
-		return resp, peerError(cc, err)
-	}
-	if r, err = again(r); err != nil {
-		return nil, err
-	}
-	if cc, _, err = v.connection(ctx, l); err != nil {
-		return nil, err
-	}
-	resp, err = cc.RoundTrip(r)
-	return resp, peerError(cc, err)
-}
-
 // brokeEarly reports whether a request got no answer because its connection was at its end, perhaps before it was sent. A
 // server that hangs is none of these: another try would hang as well.
 func brokeEarly(r *http.Request, cc *http.ClientConn, err error) bool {
@@ -152,26 +132,34 @@ func unserved(err error) bool {
 // sender sends requests: those of a visit over its connection, all others over connections to the expected cluster.
 type sender struct{ link *link }
 
-// RoundTrip sends r. A connection that broke before an answer came may have been at its end before r was sent: then r
-// is sent again, since all that convoy asks of a target is safe to repeat.
+// RoundTrip sends r. A connection that had requests before and broke before an answer came may have been at its end before
+// r was sent: then r is sent again, since all that convoy asks of a target is safe to repeat.
 func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx := r.Context()
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
-		return v.send(ctx, r, s.link)
-	}
 	for try := 1; ; try++ {
-		c, err := s.link.connection(ctx)
+		cc, used, err := s.connection(r.Context())
 		if err != nil {
 			return nil, err
 		}
-		resp, err := c.RoundTrip(r)
-		if try == maxTries || !brokeEarly(r, c.ClientConn, err) {
-			return resp, peerError(c.ClientConn, err)
+		resp, err := cc.RoundTrip(r)
+		if !used || try == maxTries || !brokeEarly(r, cc, err) {
+			return resp, peerError(cc, err)
 		}
 		if r, err = again(r); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// connection is that of the visit that the context is on, or else one to the expected cluster, which was asked who it is.
+func (s sender) connection(ctx context.Context) (cc *http.ClientConn, used bool, err error) {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		return v.connection(ctx, s.link)
+	}
+	c, err := s.link.connection(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return c.ClientConn, true, nil
 }
 
 // maxTries of a request whose connections are at their end.

@@ -1,8 +1,9 @@
 // Package connect turns a Cluster into a client of its target. It decides which connection modes, kinds of
 // credentials and kubeconfig fields are served, what a failure to connect is called, and whether it means that
 // the target is unreachable. It is the only connection code: the probe, the apply and the observer use it alike.
-// It never retries, never writes to hub or target, never opens a file, runs a program or reads the environment
-// on behalf of a kubeconfig, and never falls back to another server or other credentials. Activities call it.
+// It retries nothing but a request whose connection was at its end. It never writes to hub or target, never opens a
+// file, runs a program or reads the environment on behalf of a kubeconfig, and never falls back to another server or
+// other credentials. Activities call it.
 package connect
 
 import (
@@ -170,7 +171,9 @@ func (p *Pool) retire(at place, c *Client) {
 		held.idle.Reset(idleAfter)
 	default:
 		p.dropLocked(at, held, evictedIdle)
-		delete(p.rooms, at.cluster) // what is not there any more is not troubled for ever
+		if _, other := p.clients[place{cluster: at.cluster, kept: !at.kept}]; !other {
+			delete(p.rooms, at.cluster) // what is not there any more is not troubled for ever
+		}
 	}
 }
 

@@ -128,3 +128,23 @@ func TestOneProcessAsksForAProbeNowAndThenOnly(t *testing.T) {
 		t.Errorf("asked %d times at once, want once for each Cluster", asked)
 	}
 }
+
+func TestTheRoomOfAClusterLastsAsLongAsOneOfItsClients(t *testing.T) {
+	p := newPool(t, &hub{}, Options{})
+	c := cluster("u", "")
+	m := material{auth: "token", server: "https://127.0.0.1:1", token: entry{where: "Secret s", data: []byte("t0k")}}
+	for _, at := range []place{{cluster: "u", kept: true}, {cluster: "u"}} {
+		if _, err := p.client(at, m, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, last := place{cluster: "u", kept: true}, place{cluster: "u"}
+	p.retire(kept, p.clients[kept].client)
+	if len(p.rooms) != 1 {
+		t.Error("the room went with the client of the clean-up, and the other still uses it")
+	}
+	p.retire(last, p.clients[last].client)
+	if len(p.rooms) != 0 {
+		t.Error("the room outlives the last client")
+	}
+}

@@ -70,9 +70,19 @@ func hasParts(name string, parts []string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
-// NamesSecret reports whether a Cluster names a Secret of its namespace for its connection, whether its auth type uses
-// it or not.
-func NamesSecret(c *v1alpha1.Cluster, name string) bool {
+// NamedBy gives the name of a Cluster that names a Secret of its namespace for its connection, empty when none of them
+// does. Such a Secret is read for the connection only.
+func NamedBy(clusters []v1alpha1.Cluster, secret string) string {
+	for i := range clusters {
+		if namesSecret(&clusters[i], secret) {
+			return clusters[i].Name
+		}
+	}
+	return ""
+}
+
+// namesSecret also counts what the auth type of the Cluster does not use.
+func namesSecret(c *v1alpha1.Cluster, name string) bool {
 	a := c.Spec.Agentless
 	if a == nil {
 		return false

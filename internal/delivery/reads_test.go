@@ -83,13 +83,11 @@ func TestSecretsOfClustersAndOfConvoyAreKnown(t *testing.T) {
 			},
 		}
 	})
-	for name, want := range map[string]bool{"ca": true, "kubeconfig": true, "token": true, "certificate": true, "other": false, "": false} {
-		if got := delivery.NamesSecret(c, name); got != want {
-			t.Errorf("NamesSecret(%q) = %v", name, got)
+	clusters := []v1alpha1.Cluster{*cluster(nil), *c} // the first has no connection
+	for name, want := range map[string]string{"ca": c.Name, "kubeconfig": c.Name, "token": c.Name, "certificate": c.Name, "other": "", "": ""} {
+		if got := delivery.NamedBy(clusters, name); got != want {
+			t.Errorf("NamedBy(%q) = %q", name, got)
 		}
-	}
-	if delivery.NamesSecret(cluster(nil), "x") {
-		t.Error("a Cluster without a connection names a Secret")
 	}
 	for kind, want := range map[string]bool{"convoy.kumodo.io/render": true, "convoy.kumodo.io/credentials": true, "Opaque": false, "": false} {
 		if got := delivery.OwnsSecret(kind); got != want {

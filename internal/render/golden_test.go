@@ -78,19 +78,7 @@ func TestRendersMatchTheGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := path.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(golden, out.Canonical, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(out.Canonical)); diff != "" {
-				t.Errorf("canonical form (-want +got):\n%s", diff)
-			}
+			matchGolden(t, name, out.Canonical)
 			decoded, err := Decode(out.Canonical)
 			if err != nil {
 				t.Fatal(err)
@@ -211,5 +199,23 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 		if _, err := Render(ctx, in); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
+	}
+}
+
+// matchGolden compares a canonical form with the file of that name, which -update writes.
+func matchGolden(t *testing.T, name string, canonical []byte) {
+	t.Helper()
+	golden := path.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(golden, canonical, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(canonical)); diff != "" {
+		t.Errorf("canonical form (-want +got):\n%s", diff)
 	}
 }

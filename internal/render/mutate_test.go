@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -324,19 +323,7 @@ func TestEveryKindOfMutationMatchesItsGoldenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/mutations.golden"
-	if *update {
-		if err := os.WriteFile(golden, out.Canonical, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(out.Canonical)); diff != "" {
-		t.Errorf("canonical form (-want +got):\n%s", diff)
-	}
+	matchGolden(t, "mutations", out.Canonical)
 }
 
 func TestAHundredRendersOfPermutedInputsHaveOneDigest(t *testing.T) {

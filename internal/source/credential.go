@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -27,9 +28,6 @@ const (
 	keyIdentity   = "identity"
 	keyKnownHosts = "known_hosts"
 )
-
-// ownTypes begin the types of the Secrets that are convoy's own.
-const ownTypes = "convoy.kumodo.io/"
 
 // credential is what opens a repository. The zero value is anybody's.
 type credential struct {
@@ -78,46 +76,22 @@ func (s *Sources) readSecret(ctx context.Context, namespace, name string) (map[s
 		return nil, failed(err, "convoy may not read Secret %s; let it get Secrets there", name)
 	case err != nil:
 		return nil, failed(err, "Secret %s could not be read from the hub", name)
-	case strings.HasPrefix(string(secret.Type), ownTypes):
+	case delivery.OwnsSecret(string(secret.Type)):
 		return nil, failed(nil, "Secret %s is convoy's own; name another one in spec.source.git.secretRef", name)
 	}
-	clusters, err := join(ctx, s.flights, "clusters "+namespace, func(ctx context.Context) (map[string]string, error) {
-		return s.connecting(ctx, namespace)
+	clusters, err := join(ctx, s.flights, "clusters "+namespace, func(ctx context.Context) ([]v1alpha1.Cluster, error) {
+		var list v1alpha1.ClusterList
+		// Version 0 lets the API server answer from its memory: this is asked for at each look at a source.
+		err := s.hub.List(ctx, &list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+		return list.Items, err
 	})
 	if err != nil {
 		return nil, failed(err, "the Clusters of the namespace could not be read from the hub")
 	}
-	if cluster, ok := clusters[name]; ok {
+	if cluster := delivery.NamedBy(clusters, name); cluster != "" {
 		return nil, failed(nil, "Secret %s is the one that Cluster %s connects with; name another one in spec.source.git.secretRef", name, cluster)
 	}
 	return secret.Data, nil
-}
-
-// connecting gives the Secrets of a namespace that Clusters connect with, each with the name of such a Cluster.
-func (s *Sources) connecting(ctx context.Context, namespace string) (map[string]string, error) {
-	var list v1alpha1.ClusterList
-	// Version 0 lets the API server answer from its memory: this is asked for at each look at a source.
-	if err := s.hub.List(ctx, &list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
-		return nil, err
-	}
-	out := map[string]string{}
-	for i := range list.Items {
-		c := &list.Items[i]
-		a := c.Spec.Agentless
-		if a == nil {
-			continue
-		}
-		if k := a.Auth.Kubeconfig; k != nil {
-			out[k.SecretRef.Name] = c.Name
-		}
-		if t := a.Auth.Token; t != nil {
-			out[t.SecretRef.Name] = c.Name
-		}
-		if t := a.Auth.ClientCertificate; t != nil {
-			out[t.SecretRef.Name] = c.Name
-		}
-	}
-	return out, nil
 }
 
 // credentialOf takes from the data of a Secret what opens a, and nothing else. Messages name keys, never values.
