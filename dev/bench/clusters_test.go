@@ -154,8 +154,9 @@ func TestADoorForwardsRefusesAndHangsAndKeepsItsAddress(t *testing.T) {
 		}
 	}
 	dial := func() (net.Conn, error) { return net.DialTimeout("tcp", d.address, 10*time.Second) }
+	turn(refuse)
 	if _, err := dial(); err == nil {
-		t.Fatal("a new door does not refuse")
+		t.Fatal("a door that is to refuse does not")
 	}
 	for range 2 { // there and back again
 		turn(forward)

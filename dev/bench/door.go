@@ -39,13 +39,14 @@ type door struct {
 	conns    map[net.Conn]struct{}
 }
 
-// newDoor makes a door that refuses.
+// newDoor makes a door that hangs. It listens from the beginning, so that no other door gets the same port.
 func newDoor(to string) (*door, error) {
-	address, err := freeAddress()
-	if err != nil {
+	d := &door{address: doorHost + ":0", to: to, conns: map[net.Conn]struct{}{}}
+	if err := d.turn(hang); err != nil {
 		return nil, err
 	}
-	return &door{address: address, to: to, conns: map[net.Conn]struct{}{}}, nil
+	d.address = d.listener.Addr().String()
+	return d, nil
 }
 
 // turn changes what the door does. Open connections are cut, but for those that begin to hang.
