@@ -124,7 +124,7 @@ func TestAReleaseIsIndexedByWhatItReads(t *testing.T) {
 	}{
 		"a ConfigMap":           {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "app"}}}, []string{"ConfigMap/app"}},
 		"an open repository":    {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{}}}, nil},
-		"a repository's Secret": {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{SecretRef: &v1alpha1.GitSecretRef{Name: "git"}}}}, []string{"Secret/git"}},
+		"a repository's Secret": {v1alpha1.ReleaseSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{SecretRef: &v1alpha1.SourceSecretRef{Name: "git"}}}}, []string{"Secret/git"}},
 		"a patch":               {v1alpha1.ReleaseSpec{Mutations: from(v1alpha1.PatchFromSecret, "over")}, []string{"Secret/over"}},
 		"a templated patch":     {v1alpha1.ReleaseSpec{Mutations: from(v1alpha1.PatchFromConfigMap, "over-{{ .cluster.region }}")}, []string{"ConfigMap/*"}},
 		"a patch of the source": {v1alpha1.ReleaseSpec{Mutations: from(v1alpha1.PatchFromSource, "")}, nil},

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // ReleaseFinalizer keeps a Release until its objects are gone from the target, or left there as its
 // deletion policy says.
@@ -83,21 +86,69 @@ type ClusterRef struct {
 
 // RenderType is how a source becomes manifests.
 //
-// +kubebuilder:validation:Enum=Kustomize;Plain
+// +kubebuilder:validation:Enum=Kustomize;Helm;Plain
 type RenderType string
 
 // The render types.
 const (
 	RenderKustomize RenderType = "Kustomize"
+	RenderHelm      RenderType = "Helm"
 	RenderPlain     RenderType = "Plain"
 )
 
 // RenderSpec says how the source becomes manifests.
 type RenderSpec struct {
 	// Type of the render. When it is absent it is found out from the first source that renders, and then
-	// kept: Kustomize when the folder holds a kustomization file, else Plain.
+	// kept: Kustomize when the folder holds a kustomization file, Helm when it holds a Chart.yaml, else Plain.
 	// +optional
 	Type RenderType `json:"type,omitempty"`
+	// Helm says how a chart is rendered.
+	// +optional
+	Helm *HelmRender `json:"helm,omitempty"`
+}
+
+// HelmRender says how a chart is rendered. The chart's namespace is the targetNamespace of the Release.
+type HelmRender struct {
+	// ReleaseName is what the chart sees as .Release.Name; the name of the Release when empty.
+	// +optional
+	// +kubebuilder:validation:MaxLength=53
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	ReleaseName string `json:"releaseName,omitempty"`
+	// Values of the chart. They are laid over those of valuesFrom.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Values *runtime.RawExtension `json:"values,omitempty"`
+	// ValuesFrom are values in ConfigMaps and Secrets of the namespace of the Release, each laid over those before it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
+	// IncludeCRDs also takes what is in the folder crds of the chart and of its dependencies.
+	// +optional
+	// +kubebuilder:default=true
+	IncludeCRDs *bool `json:"includeCRDs,omitempty"`
+}
+
+// ValuesReference names values of a chart: one entry of a ConfigMap or Secret that holds them as YAML.
+type ValuesReference struct {
+	// Kind is ConfigMap or Secret.
+	// +kubebuilder:validation:Enum=ConfigMap;Secret
+	Kind string `json:"kind"`
+	// Name of the ConfigMap or Secret. It is neither a Secret that a Cluster connects with, nor one of convoy's own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// Key of the entry.
+	// +optional
+	// +kubebuilder:default="values.yaml"
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+	// Optional: when it does not exist, it is left out.
+	// +optional
+	Optional bool `json:"optional,omitempty"`
 }
 
 // SyncPolicy says when and how to bring the target to the wish.
@@ -185,8 +236,9 @@ type ReleaseStatus struct {
 
 // SourceStatus is what the source held.
 type SourceStatus struct {
-	// Revision is immutable: ref@sha1:commit, where ref is the branch, tag or full name; sha1:commit when the source names the
-	// commit itself; or a digest of the ConfigMap's content.
+	// Revision is immutable: ref@sha1:commit of git, where ref is the branch, tag or full name; sha1:commit when the source
+	// names the commit itself; tag@sha256:digest of an artifact, or its sha256:digest when the source names that;
+	// version@sha256:digest of a chart; or sha256:digest of the ConfigMap's content.
 	Revision string `json:"revision"`
 	// Digest of the files that were taken.
 	// +optional

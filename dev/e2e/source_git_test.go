@@ -50,7 +50,7 @@ func TestAPrivateRepositoryIsDeliveredOverHTTPSAsSoonAsItsSecretIsRight(t *testi
 	repository := s.repository()
 	first := s.commit(repository, env.Change{Files: map[string]string{"apps/greeting.yaml": manifest("greeting", "private")}})
 	s.readyCluster("prod", beta)
-	git := v1alpha1.GitSource{URL: repository.At(base), Path: "apps", SecretRef: &v1alpha1.GitSecretRef{Name: "git"}}
+	git := v1alpha1.GitSource{URL: repository.At(base), Path: "apps", SecretRef: &v1alpha1.SourceSecretRef{Name: "git"}}
 	s.release("app", "prod", "", fromGitAt(git, time.Hour)) // what follows is told by changes of the Secret alone
 	s.awaitSource("app", v1alpha1.ReasonSourceFailed, "Secret git does not exist")
 
@@ -83,7 +83,7 @@ func TestTheNewestVersionInARangeIsDeliveredOverSSHAndADeletedTagPrunesNothing(t
 	s.readyCluster("prod", beta)
 	s.secret("git", map[string]string{"identity": string(access.Identity), "known_hosts": string(access.KnownHosts)})
 	git := v1alpha1.GitSource{
-		URL: repository.At(access.URL), Ref: v1alpha1.GitRef{SemVer: "1.x"}, SecretRef: &v1alpha1.GitSecretRef{Name: "git"},
+		URL: repository.At(access.URL), Ref: v1alpha1.GitRef{SemVer: "1.x"}, SecretRef: &v1alpha1.SourceSecretRef{Name: "git"},
 	}
 	s.release("site", "prod", "", fromGitAt(git, 5*time.Second))
 	s.awaitRevision("site", "v1.0.0@sha1:"+first)
@@ -106,7 +106,7 @@ func TestASecretThatAClusterConnectsWithOpensNoSource(t *testing.T) {
 	s := newScene(t)
 	cluster := s.readyCluster("prod", beta)
 	name := cluster.Spec.Agentless.Auth.Kubeconfig.SecretRef.Name
-	git := v1alpha1.GitSource{URL: "https://127.0.0.1:1/app.git", SecretRef: &v1alpha1.GitSecretRef{Name: name}}
+	git := v1alpha1.GitSource{URL: "https://127.0.0.1:1/app.git", SecretRef: &v1alpha1.SourceSecretRef{Name: name}}
 	s.release("app", "prod", "", fromGitAt(git, time.Hour))
 	s.awaitSource("app", v1alpha1.ReasonSourceFailed, "Secret "+name+" is the one that Cluster prod connects with")
 }

@@ -3,13 +3,9 @@ package source
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -17,7 +13,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	"github.com/golang/groupcache/lru"
 
 	"kumodo.io/convoy/internal/dial"
 )
@@ -28,73 +23,20 @@ const (
 	maxErrorBytes = 64 << 10
 )
 
-// maxTransports is how many sets of connections are kept for authorities of users.
-const maxTransports = 64
-
 // gitClient speaks git's smart protocol. It uses go-git below its clone and fetch commands: those take their
 // HTTP client from a global table, and inflate a pack without a bound.
 type gitClient struct {
-	dialer *dial.Dialer
-	limits Limits
-	public transport.Transport // trusts the system's authorities
-
-	mu  sync.Mutex
-	own *lru.Cache // of transport.Transport, by the authorities that each trusts instead
+	dialer     *dial.Dialer
+	limits     Limits
+	transports *transports
 }
 
-// newGitClient makes a client whose connections are all the dialer's, also those to where a redirect leads. go-git follows
-// one for the look at the references only, never from https to http, and takes off credentials when scheme, host or port
-// are others.
-func newGitClient(dialer *dial.Dialer, l Limits) *gitClient {
-	g := &gitClient{dialer: dialer, limits: l, own: lru.New(maxTransports)}
-	g.public, _ = g.newTransport(nil)
-	g.own.OnEvicted = func(_ lru.Key, v any) {
-		if t, ok := v.(keptTransport); ok {
-			t.closeIdle()
-		}
-	}
-	return g
-}
-
-func (g *gitClient) newTransport(roots *x509.CertPool) (t transport.Transport, closeIdle func()) {
-	base := &http.Transport{
-		Proxy:                 nil, // never the environment's: what is fetched does not depend on where convoy runs
-		DialContext:           g.dialer.DialContext,
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: g.limits.FetchTimeout,
-		IdleConnTimeout:       60 * time.Second,
-		MaxIdleConnsPerHost:   4,
-		ForceAttemptHTTP2:     true,
-	}
-	c := &http.Client{Transport: boundedTransport{base, g.limits.MaxRepositoryBytes}, Timeout: g.limits.FetchTimeout}
-	return githttp.NewClient(c), base.CloseIdleConnections
-}
-
-type keptTransport struct {
-	transport.Transport
-	closeIdle func()
-}
-
-// transport gives the connections that trust the PEM authorities, or the system's when there are none. Connections that
-// trust one set of authorities are never used for another.
+// transport gives the connections that trust the PEM authorities, or the system's when there are none. go-git follows a
+// redirect for the look at the references only, never from https to http, and takes off credentials when scheme, host or
+// port are others.
 func (g *gitClient) transport(authorities []byte) transport.Transport {
-	if len(authorities) == 0 {
-		return g.public
-	}
-	key := fingerprint(authorities)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if t, ok := g.own.Get(key); ok {
-		if kept, ok := t.(keptTransport); ok {
-			return kept
-		}
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authorities)
-	t, closeIdle := g.newTransport(roots)
-	g.own.Add(key, keptTransport{t, closeIdle})
-	return t
+	base := boundedTransport{g.transports.trusting(authorities), g.limits.MaxRepositoryBytes}
+	return githttp.NewClient(&http.Client{Transport: base, Timeout: g.limits.FetchTimeout})
 }
 
 // listing is a repository whose references were listed.

@@ -44,7 +44,7 @@ type credential struct {
 func (c credential) isLogin() bool { return c.username != "" || c.token != "" || c.identity != nil }
 
 // readCredential reads the Secret that opens a, anew each time: a change of it counts at once.
-func (s *Sources) readCredential(ctx context.Context, namespace string, ref *v1alpha1.GitSecretRef, a address) (credential, error) {
+func (s *Sources) readCredential(ctx context.Context, namespace string, ref *v1alpha1.SourceSecretRef, a address) (credential, error) {
 	switch {
 	case ref == nil && a.scheme() == schemeSSH:
 		return credential{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source.git.url is for ssh, which needs a Secret with %s and %s; name it in spec.source.git.secretRef", keyIdentity, keyKnownHosts)
@@ -53,7 +53,7 @@ func (s *Sources) readCredential(ctx context.Context, namespace string, ref *v1a
 	case a.scheme() == schemeFile:
 		return credential{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source.git.url is a file URL, which needs no credentials; remove spec.source.git.secretRef")
 	}
-	data, err := s.readSecret(ctx, namespace, ref.Name)
+	data, err := s.readSecret(ctx, namespace, ref.Name, "spec.source.git.secretRef")
 	if err != nil {
 		return credential{}, err
 	}
@@ -65,19 +65,20 @@ func (s *Sources) readCredential(ctx context.Context, namespace string, ref *v1a
 }
 
 // readSecret gives the data of a Secret that is free for sources: neither convoy's own, nor one that a Cluster connects
-// with. A git server is a place of the user's choice, and whoever may write a Release may not read every Secret.
-func (s *Sources) readSecret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+// with. A server is a place of the user's choice, and whoever may write a Release may not read every Secret. field is what
+// names it in a Release, for messages.
+func (s *Sources) readSecret(ctx context.Context, namespace, name, field string) (map[string][]byte, error) {
 	var secret corev1.Secret
 	err := s.hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, failed(err, "Secret %s does not exist; create it or correct spec.source.git.secretRef", name)
+		return nil, failed(err, "Secret %s does not exist; create it or correct %s", name, field)
 	case apierrors.IsForbidden(err):
 		return nil, failed(err, "convoy may not read Secret %s; let it get Secrets there", name)
 	case err != nil:
 		return nil, failed(err, "Secret %s could not be read from the hub", name)
 	case delivery.OwnsSecret(string(secret.Type)):
-		return nil, failed(nil, "Secret %s is convoy's own; name another one in spec.source.git.secretRef", name)
+		return nil, failed(nil, "Secret %s is convoy's own; name another one in %s", name, field)
 	}
 	clusters, err := join(ctx, s.flights, "clusters "+namespace, func(ctx context.Context) ([]v1alpha1.Cluster, error) {
 		var list v1alpha1.ClusterList
@@ -89,7 +90,7 @@ func (s *Sources) readSecret(ctx context.Context, namespace, name string) (map[s
 		return nil, failed(err, "the Clusters of the namespace could not be read from the hub")
 	}
 	if cluster := delivery.NamedBy(clusters, name); cluster != "" {
-		return nil, failed(nil, "Secret %s is the one that Cluster %s connects with; name another one in spec.source.git.secretRef", name, cluster)
+		return nil, failed(nil, "Secret %s is the one that Cluster %s connects with; name another one in %s", name, cluster, field)
 	}
 	return secret.Data, nil
 }

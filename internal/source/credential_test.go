@@ -67,7 +67,7 @@ func (v *vault) List(_ context.Context, list client.ObjectList, _ ...client.List
 // with names a Secret in a source.
 func with(src v1alpha1.Source, secret string) v1alpha1.Source {
 	git := *src.Git
-	git.SecretRef = &v1alpha1.GitSecretRef{Name: secret}
+	git.SecretRef = &v1alpha1.SourceSecretRef{Name: secret}
 	return v1alpha1.Source{Git: &git}
 }
 

@@ -82,6 +82,21 @@ func (s *Sources) fetchGit(ctx context.Context, namespace string, src *v1alpha1.
 	return b, s.explain(ctx, repo, err)
 }
 
+func (s *Sources) lookGit(ctx context.Context, namespace string, src *v1alpha1.GitSource) (string, error) {
+	lookCtx, cancel := context.WithTimeout(ctx, s.limits.FetchTimeout)
+	defer cancel()
+	repo, err := s.checkGit(lookCtx, namespace, src)
+	if err != nil {
+		return "", cmp.Or(ctx.Err(), err)
+	}
+	found, err := s.list(lookCtx, repo.remote)
+	if err != nil {
+		return "", s.explain(ctx, repo, err)
+	}
+	chosen, err := repo.ref.choose(found.refs)
+	return chosen.revision(), s.explain(ctx, repo, err)
+}
+
 func (s *Sources) newest(ctx context.Context, repo repository) (*Bundle, error) {
 	found, err := s.list(ctx, repo.remote)
 	if err != nil {

@@ -72,6 +72,7 @@ type Sources struct {
 	limits  Limits
 	cache   *cache
 	flights *flights
+	web     *transports
 	git     *gitClient
 }
 
@@ -79,12 +80,29 @@ type Sources struct {
 // as new as what hub answers. Git servers are connected to through dialer.
 func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 	l = l.withDefaults()
+	web := newTransports(dialer, l.FetchTimeout)
 	return &Sources{
-		hub: hub, limits: l,
+		hub: hub, limits: l, web: web,
 		cache:   newCache(l.CacheBytes),
 		flights: newFlights(l.FetchTimeout),
-		git:     newGitClient(dialer, l),
+		git:     &gitClient{dialer, l, web},
 	}
+}
+
+// Look returns the newest revision of src without its files, for a Release of the namespace. It costs one look at the
+// references of a repository. Its errors are those of Fetch.
+func (s *Sources) Look(ctx context.Context, namespace string, src v1alpha1.Source) (revision string, err error) {
+	switch {
+	case src.Git != nil:
+		return s.lookGit(ctx, namespace, src.Git)
+	case src.ConfigMap != nil:
+		b, err := s.readConfigMap(ctx, namespace, src.ConfigMap.Name)
+		if err != nil {
+			return "", err
+		}
+		return b.Revision, nil
+	}
+	return "", errNoSource()
 }
 
 // Fetch returns the newest revision of src, for a Release of the namespace, whose Secrets src may name. For git it costs one
