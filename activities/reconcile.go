@@ -12,38 +12,6 @@ import (
 	"kumodo.io/convoy/internal/status"
 )
 
-// FetchSource finds the newest revision of a Release's source, and has its files at hand afterwards.
-func (a *Activities) FetchSource(ctx context.Context, in ObjectInput) (FetchResult, error) {
-	defer startHeartbeat(ctx).stopped()
-	r, life, err := a.release(ctx, in.Key)
-	if err != nil || life != Alive {
-		return FetchResult{Life: life}, err
-	}
-	bundle, err := a.Sources.Fetch(ctx, r.Namespace, r.Spec.Source)
-	if err != nil {
-		return FetchResult{}, a.sourceFailed(ctx, r, err)
-	}
-	return FetchResult{
-		Life: Alive, Revision: bundle.Revision, Digest: bundle.Digest,
-		Cluster: r.Spec.ClusterRef.Name, Interval: r.Spec.SyncPolicy.Interval.Duration,
-	}, nil
-}
-
-// sourceFailed writes why a source cannot be read, and gives the error back.
-func (a *Activities) sourceFailed(ctx context.Context, r *v1alpha1.Release, err error) error {
-	f, ok := failure.As(err)
-	if !ok || ctx.Err() != nil {
-		return err
-	}
-	if f.Terminal {
-		f = failure.Terminal(v1alpha1.ReasonSourceInvalid, f, "%s", f.Message)
-	}
-	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.SourceFailed(r, f) }); err != nil {
-		return err
-	}
-	return f
-}
-
 // CheckCluster is the gate: it fails, and is retried, until the Cluster of a Release is reachable. Once it is,
 // it tells whether there is anything to do for the given revision.
 func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckResult, error) {

@@ -66,13 +66,42 @@ type ObjectResult struct {
 	Life Life `json:"life"`
 }
 
+// FetchInput names a Release, and what is known of its source.
+type FetchInput struct {
+	Key delivery.Key `json:"key"`
+	// Word spares a look at the source while it is about the source that the Release names now.
+	Word delivery.Word `json:"word,omitzero"`
+	// Fresh: look nevertheless.
+	Fresh bool `json:"fresh,omitempty"`
+}
+
 // FetchResult is what a source holds.
 type FetchResult struct {
-	Life     Life          `json:"life"`
-	Revision string        `json:"revision,omitempty"`
-	Digest   string        `json:"digest,omitempty"`
+	Life     Life   `json:"life"`
+	Revision string `json:"revision,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+	// Word is what is known of the source now. When it has a reason, nothing was fetched.
+	Word     delivery.Word `json:"word,omitzero"`
 	Cluster  string        `json:"cluster,omitempty"`
 	Interval time.Duration `json:"interval,omitempty"`
+}
+
+// LookInput asks for a look at a source on behalf of all Releases that use it.
+type LookInput struct {
+	Poll delivery.Poll `json:"poll"`
+	// Last is what they were told last.
+	Last delivery.Word `json:"last,omitzero"`
+	// Joined: one of them may have missed it.
+	Joined bool `json:"joined,omitempty"`
+	// Count: find out whether there is any.
+	Count bool `json:"count,omitempty"`
+}
+
+// LookResult is what the look found.
+type LookResult struct {
+	Word delivery.Word `json:"word"`
+	// Users is how many Releases use the source, nil when they were not counted.
+	Users *int `json:"users,omitempty"`
 }
 
 // RevisionInput names a Release at a revision of its source.

@@ -20,6 +20,7 @@ import (
 const (
 	indexConnection = "spec.agentless"
 	indexReads      = "spec.source"
+	indexPoll       = "spec.source.poll"
 )
 
 // changed reports whether a Release changed in a way that calls for a reconcile.
@@ -48,6 +49,15 @@ func (w *watcher) index(mgr ctrl.Manager) error {
 	}
 	err = mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, indexReads, func(o client.Object) []string {
 		return reads(o.(*v1alpha1.Release)) //nolint:forcetypeassert // the indexer calls it with Releases only
+	})
+	if err != nil {
+		return fmt.Errorf("index Releases: %w", err)
+	}
+	err = mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, indexPoll, func(o client.Object) []string {
+		if _, id := pollOf(o.(*v1alpha1.Release)); id != "" { //nolint:forcetypeassert // the indexer calls it with Releases only
+			return []string{id}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("index Releases: %w", err)

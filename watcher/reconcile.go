@@ -93,11 +93,7 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		kick.Reason = delivery.KickDeleting
 	}
 	key := delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
-	options := client.StartWorkflowOptions{
-		ID: e.id, TaskQueue: delivery.QueueMain, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		TypedSearchAttributes:    e.attributes, StaticSummary: e.summary,
-	}
+	options := startOptions(e.id, e.summary, e.attributes)
 	var err error
 	if kick.Reason == delivery.KickResync && e.workflow == delivery.WorkflowRelease {
 		_, err = w.starter.ExecuteWorkflow(ctx, options, e.workflow, e.input(key)) // one that runs does not even notice
@@ -108,6 +104,15 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		return reconcile.Result{}, fmt.Errorf("wake workflow %s: %w", e.id, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// startOptions are those of a workflow that lives as long as what it is about.
+func startOptions(id, summary string, attributes temporal.SearchAttributes) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: id, TaskQueue: delivery.QueueMain, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		TypedSearchAttributes:    attributes, StaticSummary: summary,
+	}
 }
 
 // tellGone wakes the workflow of a Cluster that is gone, if there still is one, so that it clears up and ends.

@@ -1,5 +1,5 @@
 // Package watcher turns changes of Clusters and Releases, and of the Secrets and ConfigMaps that they read, into
-// signals to their workflows, which it starts when they are not running. It adds finalizers before the first
+// signals to their workflows and to those of the sources that Releases use, which it starts when they are not running. It adds finalizers before the first
 // signal. It decides nothing about deliveries and never touches a target; cmd/convoy runs it.
 package watcher
 
@@ -72,6 +72,10 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	if err != nil {
 		return err
 	}
+	polls, err := newController(mgr, "source", w.reconcileSource)
+	if err != nil {
+		return err
+	}
 	hub := mgr.GetCache()
 	sources := []struct {
 		to     controller.TypedController[request]
@@ -81,6 +85,7 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 		{clusters, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.clustersOf("Secret")))},
 		{clusters, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.clustersOf("ConfigMap")))},
 		{releases, source.TypedKind(hub, &v1alpha1.Release{}, w.onRelease())},
+		{polls, source.TypedKind(hub, &v1alpha1.Release{}, w.onSource())},
 		{releases, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.releasesOf("Secret")))},
 		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOf("ConfigMap")))},
 	}

@@ -129,6 +129,7 @@ func Register(r Registry, acts *activities.Activities) {
 	r.RegisterWorkflowWithOptions(workflows.Cluster, workflow.RegisterOptions{Name: delivery.WorkflowCluster})
 	r.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
 	r.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
+	r.RegisterWorkflowWithOptions(workflows.Source, workflow.RegisterOptions{Name: delivery.WorkflowSource})
 	r.RegisterActivity(acts)
 }
 

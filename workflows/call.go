@@ -54,7 +54,8 @@ var (
 	probeCluster    = step[activities.ProbeInput, activities.ProbeResult]{acts.ProbeCluster, long(delivery.QueueProbe, ProbeLimit, delivery.ProbeBackoff)}
 	finalizeCluster = step[activities.ObjectInput, activities.ObjectResult]{acts.FinalizeCluster, quick(delivery.QueueMain, delivery.Backoff{Base: time.Second, Cap: 10 * time.Second})}
 
-	fetchSource   = step[activities.ObjectInput, activities.FetchResult]{acts.FetchSource, long(delivery.QueueSource, FetchLimit, delivery.ReleaseBackoff)}
+	fetchSource   = step[activities.FetchInput, activities.FetchResult]{acts.FetchSource, long(delivery.QueueSource, FetchLimit, delivery.ReleaseBackoff)}
+	lookSource    = step[activities.LookInput, activities.LookResult]{acts.LookSource, long(delivery.QueueSource, FetchLimit, delivery.ReleaseBackoff)}
 	checkCluster  = step[activities.RevisionInput, activities.CheckResult]{acts.CheckCluster, quick(delivery.QueueMain, delivery.ReleaseBackoff)}
 	renderRelease = step[activities.RevisionInput, activities.RenderResult]{acts.RenderRelease, long(delivery.QueueSource, 5*time.Minute, delivery.ReleaseBackoff)}
 	deleteRelease = step[activities.ObjectInput, activities.ObjectResult]{acts.DeleteRelease, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}

@@ -174,7 +174,7 @@ func (c *cluster) finalize(ctx workflow.Context) error {
 	finalizing, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	done := finalizeCluster.start(finalizing, "wait for the Releases of "+c.key.String(), activities.ObjectInput{Key: c.key})
-	ended, err := c.inbox.settled(ctx, done, workflow.Now(ctx))
+	ended, err := settled(ctx, done, workflow.Now(ctx), c.inbox.stirred)
 	if err != nil || !ended {
 		return err
 	}

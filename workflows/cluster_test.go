@@ -35,6 +35,7 @@ func newEnv(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	env.RegisterWorkflowWithOptions(workflows.Cluster, workflow.RegisterOptions{Name: delivery.WorkflowCluster})
 	env.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
 	env.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
+	env.RegisterWorkflowWithOptions(workflows.Source, workflow.RegisterOptions{Name: delivery.WorkflowSource})
 	env.RegisterActivity(&activities.Activities{})
 	return env
 }

@@ -46,8 +46,13 @@ func (i *inbox) empty() bool {
 	return i.kicks.Len() == 0 && i.forces.Len() == 0 && i.asked == i.taken
 }
 
+func (i *inbox) stirred() bool { return !i.empty() }
+
 // answer answers every update that was taken.
 func (i *inbox) answer() { i.answered = i.taken }
+
+// owes reports whether an update that was taken waits for its answer.
+func (i *inbox) owes() bool { return i.answered < i.taken }
 
 // drain takes everything. A kick about a newer life voids what came before it.
 func (i *inbox) drain() mail {
@@ -81,7 +86,7 @@ func (i *inbox) drain() mail {
 		m.forced = true
 	}
 	i.taken = i.asked
-	m.forced = m.forced || i.taken > i.answered
+	m.forced = m.forced || i.owes()
 	return m
 }
 
@@ -103,9 +108,9 @@ func (i *inbox) ask(ctx workflow.Context) error {
 // more than one that begins again, and objects that change all the time must not starve.
 const patience = 2 * time.Second
 
-// settled waits for a step until it ends or news make it obsolete, and reports whether it has ended.
-func (i *inbox) settled(ctx workflow.Context, f workflow.Future, started time.Time) (bool, error) {
-	if err := workflow.Await(ctx, func() bool { return f.IsReady() || !i.empty() }); err != nil || f.IsReady() {
+// settled waits for a step until it ends or something makes it obsolete, and reports whether it has ended.
+func settled(ctx workflow.Context, f workflow.Future, started time.Time, obsolete func() bool) (bool, error) {
+	if err := workflow.Await(ctx, func() bool { return f.IsReady() || obsolete() }); err != nil || f.IsReady() {
 		return true, err
 	}
 	if left := patience - workflow.Now(ctx).Sub(started); left > 0 {

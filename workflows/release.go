@@ -18,7 +18,10 @@ import (
 // Release lives as long as a Release object: it reconciles at each kick and at the interval, has at most one
 // rollout under way, and removes the objects when the Release is deleted.
 func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
-	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn}
+	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn, word: in.Word}
+	r.news = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalNews, workflow.SignalChannelOptions{
+		Description: "Sent by the workflow of the source when it found another revision, or none.",
+	})
 	r.inbox = newInbox(ctx, delivery.SignalReconcile, "Look at the source and the Cluster now, also in the middle of a backoff.")
 	err := workflow.SetUpdateHandlerWithOptions(ctx, delivery.UpdateReconcile, r.reconcileNow, workflow.UpdateHandlerOptions{
 		Description: "Look at the source and the Cluster now, also in the middle of a backoff, and answer with what this look found.",
@@ -38,6 +41,11 @@ type release struct {
 	interval time.Duration
 	next     time.Time
 	turn     int64
+	// word is what is known of the source, and news brings another. fresh: look at the source all the same, because
+	// something changed or somebody asked for it.
+	word     delivery.Word
+	news     workflow.ReceiveChannel
+	fresh    bool
 	outcome  Outcome
 	standing standing
 	rollout  *rollout
@@ -76,13 +84,19 @@ func (r *release) run(ctx workflow.Context) error {
 			return err
 		}
 		r.concludeRollout(ctx)
+		heard := r.hear()
 		m := r.inbox.drain()
 		r.adopt(ctx, m)
+		r.fresh = r.fresh || m.changed || m.forced
+		due := m.changed || m.forced || heard || r.again || !workflow.Now(ctx).Before(r.next)
+		if grown(ctx) && r.rollout == nil && !r.inbox.owes() && r.inbox.quiet(ctx) {
+			return r.goOn(ctx, due || r.deleting)
+		}
 		var err error
 		switch {
 		case r.deleting:
 			err = r.finalize(ctx)
-		case m.changed || m.forced || r.again || !workflow.Now(ctx).Before(r.next):
+		case due:
 			err = r.reconcile(ctx, m.forced)
 		}
 		if err == nil {
@@ -92,24 +106,44 @@ func (r *release) run(ctx workflow.Context) error {
 			return err
 		}
 		r.show(ctx)
-		if r.rollout != nil || r.again || r.deleting {
-			continue
-		}
-		if r.outcome.Life == activities.Gone && r.inbox.quiet(ctx) {
+		ended := r.outcome.Life == activities.Gone && r.rollout == nil && !r.again && !r.deleting
+		if ended && r.inbox.quiet(ctx) {
 			return nil
 		}
-		if grown(ctx) && r.inbox.quiet(ctx) {
-			return workflow.NewContinueAsNewError(ctx, Release, delivery.ReleaseInput{
-				Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn,
-			})
-		}
 	}
+}
+
+// goOn continues as new. What is due is found out by a look, with which the next run then begins.
+func (r *release) goOn(ctx workflow.Context, due bool) error {
+	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word}
+	if due || r.hear() {
+		next.Next, next.Word = time.Time{}, delivery.Word{}
+	}
+	return workflow.NewContinueAsNewError(ctx, Release, next)
+}
+
+// hear takes what the workflow of the source has told, and reports whether it is another word than was known.
+func (r *release) hear() (changed bool) {
+	var n delivery.News
+	for r.news.ReceiveAsync(&n) {
+		newer := n.Word.At.After(r.word.At)
+		switch {
+		case n.UID != r.key.UID:
+		case newer:
+			changed = changed || !n.Word.Same(r.word)
+			r.word, r.fresh = n.Word, false
+		case !n.Word.Same(r.word): // this Release itself has looked since, perhaps; or by another clock
+			changed, r.fresh = true, true
+		}
+		n = delivery.News{}
+	}
+	return changed
 }
 
 // await returns when there is something to do. The interval also runs while a rollout is under way: what it waits for
 // may be mended in the source.
 func (r *release) await(ctx workflow.Context) error {
-	due := func() bool { return !r.inbox.empty() || r.rollout != nil && r.rollout.done.IsReady() }
+	due := func() bool { return r.stirred() || r.rollout != nil && r.rollout.done.IsReady() }
 	options := workflow.AwaitOptions{
 		Timeout:      r.next.Sub(workflow.Now(ctx)),
 		TimerOptions: workflow.TimerOptions{Summary: "until the next look at the source"},
@@ -124,11 +158,14 @@ func (r *release) await(ctx workflow.Context) error {
 	return awaitFor(ctx, options, due)
 }
 
+// stirred reports whether anything has come in.
+func (r *release) stirred() bool { return r.inbox.stirred() || r.news.Len() > 0 }
+
 // adopt turns to a new life under the same name.
 func (r *release) adopt(ctx workflow.Context, m mail) {
 	if m.uid != "" && m.uid != r.key.UID {
 		r.cancelRollout(ctx)
-		r.key.UID, r.outcome, r.deleting = m.uid, Outcome{}, false
+		r.key.UID, r.outcome, r.deleting, r.word = m.uid, Outcome{}, false, delivery.Word{}
 	}
 	r.deleting = r.deleting || m.deleting
 }
@@ -163,12 +200,17 @@ func (r *release) reconcile(ctx workflow.Context, forced bool) error {
 
 func (r *release) pass(ctx workflow.Context, forced bool) error {
 	for {
-		fetched, err := do(ctx, r, fetchSource, forced, "fetch the source", activities.ObjectInput{Key: r.key})
+		r.hear()
+		fetched, err := do(ctx, r, fetchSource, forced, "fetch the source", activities.FetchInput{Key: r.key, Word: r.word, Fresh: r.fresh})
 		if err != nil || r.ended(fetched.Life) {
 			return err
 		}
-		r.interval = fetched.Interval
+		r.interval, r.word, r.fresh = fetched.Interval, fetched.Word, false
 		r.outcome = Outcome{Life: activities.Alive, Revision: fetched.Revision, Cluster: fetched.Cluster, Digest: r.outcome.Digest}
+		if r.word.Reason != "" { // the workflow of the source goes on looking
+			r.outcome.Reason, r.outcome.Message = r.word.Reason, r.word.Message
+			return nil
+		}
 		at := activities.RevisionInput{Key: r.key, Revision: fetched.Revision, Digest: fetched.Digest}
 		checked, err := do(ctx, r, checkCluster, forced, "gate: is Cluster "+fetched.Cluster+" reachable?", at)
 		if err != nil || r.ended(checked.Life) || checked.UpToDate {
@@ -182,6 +224,7 @@ func (r *release) pass(ctx workflow.Context, forced bool) error {
 			return err
 		}
 		if rendered.Closed {
+			r.fresh = true // that revision may not be had any more
 			continue
 		}
 		r.outcome.Digest, r.outcome.Reason, r.outcome.Message = rendered.Digest, rendered.Reason, rendered.Message
@@ -208,7 +251,7 @@ func do[In, Out any](ctx workflow.Context, r *release, s step[In, Out], forced b
 	running, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	f := s.start(running, summary, in)
-	ended, err := r.inbox.settled(ctx, f, workflow.Now(ctx))
+	ended, err := settled(ctx, f, workflow.Now(ctx), r.stirred)
 	if err != nil {
 		return out, err
 	}

@@ -49,7 +49,7 @@ func (h *hub) note(what string) { h.log = append(h.log, what) }
 
 func (h *hub) install(env *testsuite.TestWorkflowEnvironment) {
 	waited := false
-	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObjectInput) (activities.FetchResult, error) {
+	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(context.Context, activities.FetchInput) (activities.FetchResult, error) {
 		h.note("fetch")
 		return activities.FetchResult{Life: activities.Alive, Revision: "main@sha1:1", Cluster: "east", Interval: time.Hour}, nil
 	}).Maybe()
@@ -289,7 +289,7 @@ func TestALateKickOfAnEarlierLifeIsNotBelieved(t *testing.T) {
 	h := &hub{upToDate: true}
 	var seen []string
 	env := newEnv(t)
-	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(_ context.Context, in activities.ObjectInput) (activities.FetchResult, error) {
+	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(_ context.Context, in activities.FetchInput) (activities.FetchResult, error) {
 		seen = append(seen, in.Key.UID)
 		return activities.FetchResult{Life: activities.Alive, Revision: "main@sha1:1", Cluster: "east", Interval: time.Hour}, nil
 	})
@@ -313,7 +313,7 @@ func TestAStepThatFailsForGoodIsAnOutcomeAndDoesNotEndTheWorkflow(t *testing.T) 
 	h := &hub{upToDate: true}
 	env := newEnv(t)
 	calls := 0
-	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObjectInput) (activities.FetchResult, error) {
+	env.OnActivity(acts.FetchSource, mock.Anything, mock.Anything).Return(func(context.Context, activities.FetchInput) (activities.FetchResult, error) {
 		calls++
 		if calls == 1 {
 			return activities.FetchResult{}, temporal.NewNonRetryableApplicationError("spec.source.git.url is not valid", "SourceInvalid", nil)

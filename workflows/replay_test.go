@@ -62,7 +62,7 @@ func newReplayer(t *testing.T) worker.WorkflowReplayer {
 		t.Fatal(err)
 	}
 	for name, run := range map[string]any{
-		delivery.WorkflowCluster: workflows.Cluster, delivery.WorkflowRelease: workflows.Release, delivery.WorkflowRollout: workflows.Rollout,
+		delivery.WorkflowCluster: workflows.Cluster, delivery.WorkflowRelease: workflows.Release, delivery.WorkflowRollout: workflows.Rollout, delivery.WorkflowSource: workflows.Source,
 	} {
 		replayer.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: name})
 	}

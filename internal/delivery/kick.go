@@ -49,6 +49,11 @@ const (
 	SignalKick      = "kick"
 	SignalReprobe   = "reprobe"
 	SignalReconcile = "reconcile"
+	// SignalNews tells a Release what the workflow of its source found.
+	SignalNews = "news"
+	// SignalUsers tells the workflow of a source who uses it; SignalLook makes it look now.
+	SignalUsers = "users"
+	SignalLook  = "look"
 	UpdateReprobe   = "reprobe"
 	UpdateReconcile = "reconcile"
 )
@@ -72,6 +77,7 @@ const (
 	WorkflowCluster = "Cluster"
 	WorkflowRelease = "Release"
 	WorkflowRollout = "Rollout"
+	WorkflowSource  = "Source"
 )
 
 // ClusterWorkflowID is the ID of the workflow of a Cluster.
@@ -84,6 +90,9 @@ func ReleaseWorkflowID(namespace, name string) string { return "release/" + name
 func RolloutWorkflowID(namespace, name string, number int64) string {
 	return "rollout/" + namespace + "/" + name + "/" + strconv.FormatInt(number, 10)
 }
+
+// SourceWorkflowID is the ID of the workflow that polls a source, by the ID of the poll.
+func SourceWorkflowID(poll string) string { return "source/" + poll }
 
 // ClusterInput starts the workflow of a Cluster, or its next run.
 type ClusterInput struct {
@@ -101,6 +110,8 @@ type ReleaseInput struct {
 	Interval time.Duration `json:"interval,omitempty"`
 	Next     time.Time     `json:"next,omitzero"`
 	Turn     int64         `json:"turn,omitempty"`
+	// Word is what is known of the source.
+	Word Word `json:"word,omitzero"`
 }
 
 // RolloutInput starts one rollout.

@@ -24,6 +24,12 @@ func SourceFailed(r *v1alpha1.Release, f *failure.Error) {
 	fail(r, v1alpha1.ConditionSourceReady, f.Reason, f.Message)
 }
 
+// Knows reports whether the status tells of a source at the revision or, when that is empty, of one that cannot be read.
+func Knows(r *v1alpha1.Release, revision string) bool {
+	ready := meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSourceReady)
+	return ready == (revision != "") && (!ready || r.Status.Source != nil && r.Status.Source.Revision == revision)
+}
+
 // ClusterNotReady records that the gate is closed. Nothing is claimed about health meanwhile; answered is when the Cluster
 // answered last, nil when it never did, and does not move while it is unreachable.
 func ClusterNotReady(r *v1alpha1.Release, message string, answered *metav1.Time) {
