@@ -27,6 +27,7 @@ import (
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/room"
 	"kumodo.io/convoy/internal/status"
 )
 
@@ -208,7 +209,7 @@ func TestOnlyAnUnreachableTargetThatCountsAsReachableIsSuspected(t *testing.T) {
 		"it is known already":        {new(false), refused, nil, nil},
 		"it was never probed":        {nil, refused, nil, nil},
 		"an answer is no silence":    {new(true), conflict, nil, nil},
-		"a target without room":      {new(true), &connect.BusyError{NoAnswer: true}, nil, nil},
+		"a target without room":      {new(true), &room.BusyError{NoAnswer: true}, nil, nil},
 		"a failure of the hub":       {new(true), fmt.Errorf("%w: %w", apply.ErrHub, refused), nil, nil},
 		"a Secret that is not there": {new(true), missing, nil, nil},
 	} {

@@ -17,6 +17,7 @@ import (
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/room"
 	"kumodo.io/convoy/internal/status"
 )
 
@@ -168,7 +169,7 @@ func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *
 		return err
 	}
 	left, bounded := delivery.Patience(r.Spec.DeletionPolicy, r.DeletionTimestamp.Time, time.Now())
-	if full, busy := errors.AsType[*connect.BusyError](err); busy {
+	if full, busy := errors.AsType[*room.BusyError](err); busy {
 		if full.NoAnswer && bounded && left <= 0 {
 			return a.abandon(ctx, r, rec, cluster, "the API server gives no answer")
 		}

@@ -13,6 +13,7 @@ import (
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/room"
 	"kumodo.io/convoy/internal/status"
 )
 
@@ -83,13 +84,18 @@ func (a *Activities) connect(ctx context.Context, s *step) (err error) {
 // That is no news, so nothing is written about it.
 func (a *Activities) work(ctx context.Context, c *v1alpha1.Cluster) (done func(), err error) {
 	done, err = a.Clusters.Work(c)
-	full, busy := errors.AsType[*connect.BusyError](err)
+	full, busy := errors.AsType[*room.BusyError](err)
 	if !busy {
 		return done, err
 	}
-	again := failure.Transient(ReasonBusy, err, "as many steps as are allowed work on Cluster %q; this one follows", c.Name)
+	return nil, aside(ctx, full, "as many steps as are allowed work on Cluster %q; this one follows", c.Name)
+}
+
+// aside is how a step that found no place steps aside for a while.
+func aside(ctx context.Context, full *room.BusyError, format string, args ...any) error {
+	again := failure.Transient(ReasonBusy, full, format, args...)
 	again.RetryAfter = delivery.Aside(full.NoAnswer, int(activity.GetInfo(ctx).Attempt))
-	return nil, again
+	return again
 }
 
 // wished reports whether the hub still asks for this rollout.

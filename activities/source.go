@@ -13,6 +13,7 @@ import (
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/room"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
 )
@@ -53,6 +54,9 @@ func (a *Activities) FetchSource(ctx context.Context, in FetchInput) (FetchResul
 
 // sourceFailed writes why a source cannot be read, and gives the error back.
 func (a *Activities) sourceFailed(ctx context.Context, r *v1alpha1.Release, err error) error {
+	if full, busy := errors.AsType[*room.BusyError](err); busy {
+		return aside(ctx, full, "as many steps as are allowed wait for the server of the source; this one follows")
+	}
 	f, ok := failure.As(err)
 	if !ok || ctx.Err() != nil {
 		return err
@@ -78,6 +82,9 @@ func (a *Activities) LookSource(ctx context.Context, in LookInput) (LookResult, 
 	defer startHeartbeat(ctx).stopped()
 	word := delivery.Word{Poll: in.Poll.ID(), At: time.Now()}
 	revision, err := a.Sources.Look(ctx, in.Poll.Namespace, in.Poll.Source)
+	if full, busy := errors.AsType[*room.BusyError](err); busy {
+		return LookResult{}, aside(ctx, full, "as many steps as are allowed wait for the server of the source; this one follows")
+	}
 	switch f, known := failure.As(err); {
 	case known && ctx.Err() == nil:
 		f = ofSource(f)

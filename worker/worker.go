@@ -85,8 +85,9 @@ func (w *Worker) queues(fatal chan<- error) []worker.Worker {
 	main := worker.New(w.temporal, delivery.QueueMain, w.common(fatal, worker.Options{MaxConcurrentActivityExecutionSize: 200}))
 	Register(main, w.acts)
 	activitiesOnly := map[string]worker.Options{
-		delivery.QueueProbe:  {MaxConcurrentActivityExecutionSize: 200, TaskQueueActivitiesPerSecond: w.options.ProbesPerSecond},
-		delivery.QueueSource: {MaxConcurrentActivityExecutionSize: 16},
+		delivery.QueueProbe: {MaxConcurrentActivityExecutionSize: 200, TaskQueueActivitiesPerSecond: w.options.ProbesPerSecond},
+		// Most of these wait for a server. What they hold in memory and do with the CPU is bounded where it is done.
+		delivery.QueueSource: {MaxConcurrentActivityExecutionSize: 400},
 		delivery.QueueApply:  {MaxConcurrentActivityExecutionSize: 200},
 		// The default number of pollers is for short steps; these are few and long.
 		delivery.QueueObserve: {MaxConcurrentActivityExecutionSize: 2000, MaxConcurrentActivityTaskPollers: 2},

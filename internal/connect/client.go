@@ -20,6 +20,7 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/room"
 )
 
 // Client talks to one target. It is safe for concurrent use. Dynamic, Discovery, Mapper and Probe share one
@@ -59,7 +60,7 @@ type ProbeResult struct {
 }
 
 // newClient builds a client. It makes no request.
-func newClient(e *endpoint, d *dial.Dialer, r *room, o Options) (*Client, error) {
+func newClient(e *endpoint, d *dial.Dialer, r *room.Room, o Options) (*Client, error) {
 	l, err := newLink(e, d, r, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the transport: %w", err)

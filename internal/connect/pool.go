@@ -54,7 +54,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	clients map[place]*pooled
-	rooms   map[types.UID]*room
+	rooms   map[types.UID]*clusterRoom
 	closed  bool
 }
 
@@ -78,7 +78,7 @@ func NewPool(hub client.Reader, d *dial.Dialer, o Options) *Pool {
 	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, 20*time.Second)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Minute)
 	o.Concurrency = cmp.Or(o.Concurrency, 32)
-	return &Pool{hub: hub, dialer: d, options: o, metrics: newPoolMetrics(), clients: map[place]*pooled{}, rooms: map[types.UID]*room{}}
+	return &Pool{hub: hub, dialer: d, options: o, metrics: newPoolMetrics(), clients: map[place]*pooled{}, rooms: map[types.UID]*clusterRoom{}}
 }
 
 // Client gives the client of a Cluster, a new one when what the spec names changed; the one before is closed. It
@@ -124,7 +124,7 @@ func (p *Pool) client(at place, m material, c *v1alpha1.Cluster) (*Client, error
 		p.evict(at, nil, evictedChanged)
 		return nil, err
 	}
-	fresh, err := newClient(e, p.dialer, p.roomOf(c), p.options)
+	fresh, err := newClient(e, p.dialer, p.roomOf(c).Room, p.options)
 	if err != nil {
 		return nil, err
 	}

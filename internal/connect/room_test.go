@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/room"
 )
 
 // places counts the free places among the steps on a Cluster, and leaves them free.
@@ -15,7 +16,7 @@ func places(t *testing.T, p *Pool, c *v1alpha1.Cluster) (n int, noAnswer bool) {
 	t.Helper()
 	for {
 		done, err := p.Work(c)
-		if busy, ok := errors.AsType[*BusyError](err); ok {
+		if busy, ok := errors.AsType[*room.BusyError](err); ok {
 			return n, busy.NoAnswer
 		}
 		if err != nil {
@@ -65,7 +66,7 @@ func TestATargetThatGivesNoAnswerHasRoomForTwoStepsUntilItAnswers(t *testing.T) 
 		if err := use(); !Unreachable(err) {
 			t.Fatalf("mode %d: %v", bad, err)
 		}
-		if n, noAnswer := places(t, p, c); n != troubledConcurrency || !noAnswer {
+		if n, noAnswer := places(t, p, c); n != room.Troubled || !noAnswer {
 			t.Errorf("mode %d: %d places, no answer %v", bad, n, noAnswer)
 		}
 		// New credentials do not make more room: the target is the same.
@@ -75,7 +76,7 @@ func TestATargetThatGivesNoAnswerHasRoomForTwoStepsUntilItAnswers(t *testing.T) 
 				t.Fatal(err)
 			}
 		}
-		if n, _ := places(t, p, c); n != troubledConcurrency {
+		if n, _ := places(t, p, c); n != room.Troubled {
 			t.Errorf("mode %d: %d places after new credentials", bad, n)
 		}
 		mode.Store(fine)
@@ -96,7 +97,7 @@ func TestAPlaceIsGivenBackOnceAndAnUnreachableClusterBeginsWithLittleRoom(t *tes
 	p := newPool(t, &hub{}, Options{Concurrency: 3})
 	dead, unknown := cluster("dead", ""), cluster("unknown", "")
 	dead.Status.Reachable = new(false)
-	if n, noAnswer := places(t, p, dead); n != troubledConcurrency || !noAnswer {
+	if n, noAnswer := places(t, p, dead); n != room.Troubled || !noAnswer {
 		t.Errorf("%d places on a Cluster that is known to be unreachable", n)
 	}
 	if n, _ := places(t, p, unknown); n != 3 {
@@ -111,7 +112,7 @@ func TestAPlaceIsGivenBackOnceAndAnUnreachableClusterBeginsWithLittleRoom(t *tes
 	if n, _ := places(t, p, unknown); n != 3 {
 		t.Errorf("%d places after one was given back twice", n)
 	}
-	if Unreachable(&BusyError{NoAnswer: true}) {
+	if Unreachable(&room.BusyError{NoAnswer: true}) {
 		t.Error("a target without room counts as unreachable")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/room"
 )
 
 const (
@@ -36,7 +37,7 @@ type link struct {
 	address     string
 	timeout     time.Duration
 	openTimeout time.Duration
-	room        *room
+	room        *room.Room
 	// onUnauthorized is called when the server does not accept the credentials.
 	onUnauthorized func()
 	identity       identity
@@ -50,7 +51,7 @@ type link struct {
 }
 
 // newLink builds the way to an endpoint. Nothing is dialled yet.
-func newLink(e *endpoint, d *dial.Dialer, r *room, o Options) (*link, error) {
+func newLink(e *endpoint, d *dial.Dialer, r *room.Room, o Options) (*link, error) {
 	l := &link{
 		address: e.address(), timeout: o.RequestTimeout, openTimeout: o.ProbeTimeout, room: r,
 		onUnauthorized: func() {}, done: make(chan struct{}),
@@ -142,9 +143,9 @@ func (l *link) note(ctx context.Context, err error, answered bool) {
 	_, verdict := failure.As(err)
 	switch {
 	case answered:
-		l.room.setTroubled(false)
+		l.room.SetTroubled(false)
 	case err != nil && !verdict && !errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, errTooLarge):
-		l.room.setTroubled(true)
+		l.room.SetTroubled(true)
 	}
 }
 

@@ -52,8 +52,8 @@ const (
 	// SignalNews tells a Release what the workflow of its source found.
 	SignalNews = "news"
 	// SignalUsers tells the workflow of a source who uses it; SignalLook makes it look now.
-	SignalUsers = "users"
-	SignalLook  = "look"
+	SignalUsers     = "users"
+	SignalLook      = "look"
 	UpdateReprobe   = "reprobe"
 	UpdateReconcile = "reconcile"
 )

@@ -50,12 +50,21 @@ type Output struct {
 	Digest string
 }
 
-// Render makes objects of files.
+// places bound how many renders of this process hold their objects in memory at once.
+var places = make(chan struct{}, 16)
+
+// Render makes objects of files. It waits while many others do.
 //
 // Whatever is wrong with the files or a mutation is a terminal failure with reason RenderFailed, whose message
 // names the file and document, or the mutation and object, and never holds a value. The only other error is the
 // one of ctx, which is looked at between steps.
 func Render(ctx context.Context, in Input) (*Output, error) {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	kind, err := typeOf(in)
 	if err != nil {
 		return nil, err

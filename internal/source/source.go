@@ -9,6 +9,7 @@ import (
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/room"
 )
 
 // Bundle is the content of a source at one revision. Bundles are shared: nobody may change one.
@@ -72,6 +73,7 @@ type Sources struct {
 	limits  Limits
 	cache   *cache
 	flights *flights
+	hosts   hosts
 	web     *transports
 	git     *gitClient
 }
@@ -84,6 +86,7 @@ func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 	return &Sources{
 		hub: hub, limits: l, web: web,
 		cache:   newCache(l.CacheBytes),
+		hosts:   hosts{rooms: map[string]*room.Room{}},
 		flights: newFlights(l.FetchTimeout),
 		git:     &gitClient{dialer, l, web},
 	}
@@ -92,6 +95,10 @@ func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 // Look returns the newest revision of src without its files, for a Release of the namespace. It costs one look at the
 // references of a repository. Its errors are those of Fetch.
 func (s *Sources) Look(ctx context.Context, namespace string, src v1alpha1.Source) (revision string, err error) {
+	return enter(s, src, true, func() (string, error) { return s.look(ctx, namespace, src) })
+}
+
+func (s *Sources) look(ctx context.Context, namespace string, src v1alpha1.Source) (revision string, err error) {
 	switch {
 	case src.Git != nil:
 		return s.lookGit(ctx, namespace, src.Git)
@@ -110,8 +117,13 @@ func (s *Sources) Look(ctx context.Context, namespace string, src v1alpha1.Sourc
 //
 // Errors are transient failures, because a source can heal without a change of the Release: SourceNotFound when the
 // repository, reference, folder or ConfigMap does not exist, else SourceFailed. A source that can never work is a
-// terminal SourceFailed. When ctx ends first, the error is the one of ctx.
+// terminal SourceFailed. When too many wait for the same server already, it is a *room.BusyError, and no verdict. When
+// ctx ends first, the error is the one of ctx.
 func (s *Sources) Fetch(ctx context.Context, namespace string, src v1alpha1.Source) (*Bundle, error) {
+	return enter(s, src, true, func() (*Bundle, error) { return s.fetch(ctx, namespace, src) })
+}
+
+func (s *Sources) fetch(ctx context.Context, namespace string, src v1alpha1.Source) (*Bundle, error) {
 	switch {
 	case src.Git != nil:
 		return s.fetchGit(ctx, namespace, src.Git)
@@ -122,8 +134,12 @@ func (s *Sources) Fetch(ctx context.Context, namespace string, src v1alpha1.Sour
 }
 
 // Open returns exactly the given revision of src, from the cache or fetched again. When it can no longer be had, the
-// error is a transient SourceNotFound that says that the source moved on.
+// error is a transient SourceNotFound that says that the source moved on. It may be a *room.BusyError, as of Fetch.
 func (s *Sources) Open(ctx context.Context, namespace string, src v1alpha1.Source, revision string) (*Bundle, error) {
+	return enter(s, src, false, func() (*Bundle, error) { return s.open(ctx, namespace, src, revision) })
+}
+
+func (s *Sources) open(ctx context.Context, namespace string, src v1alpha1.Source, revision string) (*Bundle, error) {
 	switch {
 	case src.Git != nil:
 		return s.openGit(ctx, namespace, src.Git, revision)
