@@ -39,7 +39,10 @@ func (a *Activities) FetchSource(ctx context.Context, in FetchInput) (FetchResul
 	var bundle *source.Bundle
 	if known {
 		bundle, err = a.Sources.Open(ctx, r.Namespace, r.Spec.Source, in.Word.Revision)
-	} else {
+		f, failed := failure.As(err)
+		known = !failed || f.Reason != v1alpha1.ReasonSourceNotFound // else it moved on, and a look finds where to
+	}
+	if !known {
 		bundle, err = a.Sources.Fetch(ctx, r.Namespace, r.Spec.Source)
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			}
 		})
 	}
-	for _, kind := range []string{delivery.WorkflowCluster, delivery.WorkflowRelease, delivery.WorkflowRollout} {
+	for _, kind := range []string{delivery.WorkflowCluster, delivery.WorkflowRelease, delivery.WorkflowRollout, delivery.WorkflowSource} {
 		if !seen[kind] {
 			t.Errorf("no history of a %s workflow is recorded in testdata/histories", kind)
 		}

@@ -153,7 +153,8 @@ type ValuesReference struct {
 
 // SyncPolicy says when and how to bring the target to the wish.
 type SyncPolicy struct {
-	// Interval between two looks at the source when nothing else starts one. Jittered by a tenth.
+	// Interval between two reconciles when nothing else starts one. Jittered by a tenth. It asks no repository: that is what
+	// source.pollInterval is for.
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('168h')",message="interval is between 5s and 168h"

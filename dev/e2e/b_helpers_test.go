@@ -73,11 +73,11 @@ func (s *scene) commit(r *env.Repository, change env.Change) string {
 	return digest
 }
 
-// fromGit makes a Release take a folder of a branch, and look at it each five seconds.
+// fromGit makes a Release take a folder of a branch, which is looked at each five seconds.
 func fromGit(r *env.Repository, branch, path string) func(*v1alpha1.Release) {
 	return func(rel *v1alpha1.Release) {
 		rel.Spec.Source = v1alpha1.Source{Git: &v1alpha1.GitSource{URL: r.URL, Ref: v1alpha1.GitRef{Branch: branch}, Path: path}}
-		rel.Spec.SyncPolicy.Interval.Duration = 5 * time.Second
+		rel.Spec.Source.PollInterval.Duration = 5 * time.Second
 	}
 }
 

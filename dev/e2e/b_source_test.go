@@ -14,7 +14,7 @@ import (
 	"kumodo.io/convoy/dev/env"
 )
 
-func TestAKustomizedFolderOfABranchIsDeliveredAndANewCommitAtTheNextInterval(t *testing.T) {
+func TestAKustomizedFolderOfABranchIsDeliveredAndANewCommitAtTheNextPoll(t *testing.T) {
 	s := newScene(t)
 	repository := s.repository()
 	overlay := func(text string) map[string]string {

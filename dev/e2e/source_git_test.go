@@ -15,11 +15,11 @@ import (
 	"kumodo.io/convoy/dev/env"
 )
 
-// fromGitAt makes a Release take a git source, and look at it each interval.
+// fromGitAt makes a Release take a git source that is looked at each interval.
 func fromGitAt(git v1alpha1.GitSource, interval time.Duration) func(*v1alpha1.Release) {
 	return func(rel *v1alpha1.Release) {
 		rel.Spec.Source = v1alpha1.Source{Git: &git}
-		rel.Spec.SyncPolicy.Interval.Duration = interval
+		rel.Spec.Source.PollInterval.Duration = interval
 	}
 }
 

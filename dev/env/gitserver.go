@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,8 @@ type GitServer struct {
 	resume   chan struct{} // not nil while hanging; closed when that ends
 	user     string
 	password string
-	others   []io.Closer // servers of the same repositories, which end with this one
+	looks    map[string]int // of git-upload-pack at references, by the path of the repository
+	others   []io.Closer    // servers of the same repositories, which end with this one
 }
 
 // StartGitServer starts a git server that keeps its repositories in dir.
@@ -60,7 +62,7 @@ func StartGitServer(dir string) (*GitServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the git server: %w", err)
 	}
-	s := &GitServer{URL: "http://" + loopback(reserved.number), dir: dir, port: reserved}
+	s := &GitServer{URL: "http://" + loopback(reserved.number), dir: dir, port: reserved, looks: map[string]int{}}
 	s.backend = &cgi.Handler{
 		Path: git, Args: []string{"http-backend"}, Dir: dir,
 		Env: append([]string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + dir}, gitEnv...),
@@ -87,6 +89,9 @@ func (s *GitServer) serve(w http.ResponseWriter, r *http.Request) {
 	s.requests.Add(1)
 	s.mu.Lock()
 	resume, user, password := s.resume, s.user, s.password
+	if path, ok := strings.CutSuffix(r.URL.Path, "/info/refs"); ok && r.URL.Query().Get("service") == "git-upload-pack" {
+		s.looks[path]++
+	}
 	s.mu.Unlock()
 	if resume != nil {
 		select {
@@ -118,6 +123,13 @@ func hasLogin(r *http.Request, user, password string) bool {
 
 // Requests is how many HTTP requests have arrived so far.
 func (s *GitServer) Requests() int { return int(s.requests.Load()) }
+
+// Looks is how many looks at the references of a repository have arrived over HTTP so far.
+func (s *GitServer) Looks(r *Repository) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks[strings.TrimPrefix(r.URL, s.URL)]
+}
 
 // RequireLogin makes the server ask for a user and password; an empty user ends that.
 func (s *GitServer) RequireLogin(user, password string) {

@@ -106,7 +106,7 @@ func (s *Sources) newest(ctx context.Context, repo repository) (*Bundle, error) 
 	if err != nil {
 		return nil, err
 	}
-	return s.bundle(ctx, repo, chosen, func() (*listing, error) { return found, nil })
+	return s.bundle(ctx, repo, chosen, func(context.Context) (*listing, error) { return found, nil })
 }
 
 var gitRevision = regexp.MustCompile(`^(?:(.+)@)?sha1:([0-9a-f]{40})$`)
@@ -122,7 +122,7 @@ func (s *Sources) openGit(ctx context.Context, namespace string, src *v1alpha1.G
 	if m == nil {
 		return nil, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "%q is no revision of a git source", revision)
 	}
-	connect := func() (*listing, error) { return s.list(fetchCtx, repo.remote) }
+	connect := func(ctx context.Context) (*listing, error) { return s.list(ctx, repo.remote) }
 	b, err := s.bundle(fetchCtx, repo, choice{m[1], plumbing.NewHash(m[2])}, connect)
 	return b, s.explain(ctx, repo, err)
 }
@@ -133,7 +133,7 @@ func (s *Sources) list(ctx context.Context, r remote) (*listing, error) {
 }
 
 // bundle makes the bundle of a commit. connect is only called when neither the bundle nor the commit is cached.
-func (s *Sources) bundle(ctx context.Context, repo repository, chosen choice, connect func() (*listing, error)) (*Bundle, error) {
+func (s *Sources) bundle(ctx context.Context, repo repository, chosen choice, connect func(context.Context) (*listing, error)) (*Bundle, error) {
 	key := bundleKey{repo.key(), chosen.revision(), repo.path, repo.submodules}
 	if b, ok := cached[*Bundle](s.cache, key); ok {
 		return b, nil
@@ -156,16 +156,19 @@ func (s *Sources) bundle(ctx context.Context, repo repository, chosen choice, co
 	return b, nil
 }
 
-func (s *Sources) commit(ctx context.Context, r remote, hash plumbing.Hash, connect func() (*listing, error)) (*commit, error) {
+func (s *Sources) commit(ctx context.Context, r remote, hash plumbing.Hash, connect func(context.Context) (*listing, error)) (*commit, error) {
 	key := commitKey{r.key(), hash.String()}
 	if c, ok := cached[*commit](s.cache, key); ok {
 		return c, nil
 	}
-	found, err := connect()
-	if err != nil {
-		return nil, err
-	}
 	return join(ctx, s.flights, "commit "+r.key()+" "+hash.String(), func(ctx context.Context) (*commit, error) {
+		if c, ok := cached[*commit](s.cache, key); ok { // by a flight that landed just now
+			return c, nil
+		}
+		found, err := connect(ctx)
+		if err != nil {
+			return nil, err
+		}
 		c, err := found.fetch(ctx, hash)
 		if err != nil {
 			return nil, err

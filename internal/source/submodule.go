@@ -108,7 +108,7 @@ func (s *Sources) submodule(ctx context.Context, in nested, link gitlink) (neste
 	if a.scheme() == schemeSSH && to.cred.identity == nil {
 		return nested{}, pathError{at, errModuleHost}
 	}
-	c, err := s.commit(ctx, to, link.commit, func() (*listing, error) { return s.list(ctx, to) })
+	c, err := s.commit(ctx, to, link.commit, func(ctx context.Context) (*listing, error) { return s.list(ctx, to) })
 	if err != nil {
 		return nested{}, submoduleError{at, to, err}
 	}
