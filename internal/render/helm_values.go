@@ -1,14 +1,17 @@
 package render
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"strconv"
 
-	"kumodo.io/convoy/api/v1alpha1"
-	"kumodo.io/convoy/internal/failure"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 )
 
 // ValuesLayer is one source of values for a chart.
@@ -61,7 +64,7 @@ func layerError(layer ValuesLayer, err error) error {
 			text = parseError{p.line, "it is not valid: see what a strict YAML parser says of it"}.Error()
 		}
 	}
-	return failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "%s", fmt.Sprintf("values of %s: %s", layer.Name, text))
+	return invalid("values of %s: %s", layer.Name, text)
 }
 
 // mergeMaps lays b over a. It changes neither.
@@ -78,4 +81,93 @@ func mergeMaps(a, b map[string]any) map[string]any {
 		out[k] = v
 	}
 	return out
+}
+
+// chartValues reads the values.yaml of a chart as Helm does, where the last of two equal keys counts, but with
+// exact numbers.
+func chartValues(content []byte) (map[string]any, error) {
+	merged := map[string]any{}
+	content = append(bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")), '\n')
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		raw, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return merged, nil
+		}
+		if err != nil {
+			return nil, parseError{0, "it is not valid YAML"}
+		}
+		doc := map[string]any{}
+		if err := unmarshalExact(raw, &doc); err != nil {
+			if _, strict := parseYAML(content); strict != nil {
+				return nil, strict
+			}
+			return nil, parseError{0, "it is not a map"}
+		}
+		merged = mergeMaps(merged, doc)
+	}
+}
+
+// unmarshalExact is yaml.Unmarshal with numbers as forTemplate makes them. out points to a map or a list.
+func unmarshalExact[T map[string]any | []any](content []byte, out *T) error {
+	if err := yaml.Unmarshal(content, out, useNumber); err != nil {
+		return err
+	}
+	*out, _ = forTemplate(any(*out)).(T)
+	return nil
+}
+
+func useNumber(d *json.Decoder) *json.Decoder {
+	d.UseNumber()
+	return d
+}
+
+// forTemplate copies values as templates expect them. To Helm every number of a file is a float64, and charts are written
+// for that; but a float64 is printed as 1.234567e+06 and holds 53 bits. So a number is a float64 as long as it is
+// printed as it was written, and else, if it is an integer, an int64.
+func forTemplate(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := make(map[string]any, len(v))
+		for k, item := range v {
+			out[k] = forTemplate(item)
+		}
+		return out
+	case []any:
+		if v == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = forTemplate(item)
+		}
+		return out
+	case json.Number:
+		return exactNumber(v.String())
+	case int:
+		return exactNumber(strconv.Itoa(v))
+	case int64:
+		return exactNumber(strconv.FormatInt(v, 10))
+	}
+	return v
+}
+
+func exactNumber(text string) any {
+	f, err := strconv.ParseFloat(text, 64)
+	if err == nil && fmt.Sprint(f) == text {
+		return f
+	}
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return u
+	}
+	if err != nil {
+		return text
+	}
+	return f
 }
