@@ -16,7 +16,7 @@ var templateSays = []*regexp.Regexp{
 	regexp.MustCompile(`template "[^"\s]{1,200}" not defined`),
 	regexp.MustCompile(`no template "[^"\s]{1,200}"`),
 	regexp.MustCompile(`nil pointer evaluating [^"\s]{1,60}( \{\})?\.[A-Za-z0-9_]{1,64}`),
-	regexp.MustCompile(`can't evaluate field [A-Za-z0-9_]{1,64} in type [^"\s]{1,60}`),
+	regexp.MustCompile(`can't evaluate field [A-Za-z0-9_]{1,64} in type [^"\s]{1,60}( \{\})?`),
 	regexp.MustCompile(`wrong type for value; expected [a-z0-9\[\]{} .*]{1,60}; got [A-Za-z0-9\[\]{} .*]{1,60}`),
 	regexp.MustCompile(`wrong number of args for [A-Za-z0-9_]{1,64}: want [a-z0-9 ]{1,20} got \d+`),
 	regexp.MustCompile(`incompatible types for comparison`),

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/api/v1alpha1"

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	chart "helm.sh/helm/v4/pkg/chart/v2"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
 
 // schemaFile is the file of a chart with the schema of its values.
