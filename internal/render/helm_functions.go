@@ -56,11 +56,19 @@ func (t *templates) allFunctions() template.FuncMap {
 		}
 	}
 	for name, what := range refusedFunctions {
-		all[name] = func(...any) (string, error) { return "", refusal{name, what} }
+		all[name] = func(...any) (any, error) {
+			if t.placeholders {
+				return placeholder, nil
+			}
+			return nil, refusal{name, what}
+		}
 	}
 	all[stepFunction] = func() (string, error) { return "", t.step() }
 	return all
 }
+
+// placeholder stands where a test of a chart would have something random.
+const placeholder = "random"
 
 // refusal is the error of a function whose answer is another one each time.
 type refusal struct{ function, gives string }

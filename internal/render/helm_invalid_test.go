@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestFunctionsOfTimeAndChanceAreNamed(t *testing.T) {
@@ -102,6 +104,24 @@ func TestHooksAreRefusedByNameAndTestsAreLeftOut(t *testing.T) {
 	}
 	if len(out.Objects) != 1 || out.Objects[0].GetName() != "c" || len(out.Skipped) != 2 {
 		t.Errorf("%d objects, skipped %v", len(out.Objects), out.Skipped)
+	}
+}
+
+func TestATestMayHaveARandomNameAndNothingElseMay(t *testing.T) {
+	pod := func(hook string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: t-{{ randAlphaNum 5 | lower }}\n  annotations: {helm.sh/hook: " + hook + "}\n"
+	}
+	out, err := Render(t.Context(), Input{Files: oneTemplate(pod("test-success"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"web/templates/a.yaml, document 1: test Pod t-random"}, out.Skipped); diff != "" || len(out.Objects) != 0 {
+		t.Errorf("%d objects, skipped:\n%s", len(out.Objects), diff)
+	}
+	const message = "web/templates/a.yaml, line 4: it calls a function that is refused: randAlphaNum gives something random, and a render must be the same each time; give what is needed as a value of the chart"
+	for _, text := range []string{pod("pre-install"), pod("test") + "---\n" + head + "a"} {
+		_, err := Render(t.Context(), Input{Files: oneTemplate(text)})
+		wantInvalid(t, err, message)
 	}
 }
 

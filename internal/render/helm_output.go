@@ -166,6 +166,24 @@ func isTest(hook any) bool {
 	return true
 }
 
+// onlyTests says whether all that a template wrote are tests of the chart.
+func onlyTests(text string) bool {
+	for _, part := range separator.Split(text, -1) {
+		docs, err := parseYAML([]byte(part))
+		if err != nil {
+			return false
+		}
+		for _, d := range docs {
+			m, _ := d.value.(map[string]any)
+			hook, _, _ := unstructured.NestedFieldNoCopy(m, "metadata", "annotations", hookAnnotation)
+			if d.value != nil && !isTest(hook) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // hooks refuses the hooks that were found.
 func (o *chartOutput) hooks() error {
 	if len(o.refused) == 0 {
