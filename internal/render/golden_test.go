@@ -69,9 +69,9 @@ var someMutations = []v1alpha1.Mutation{
 
 func TestRendersMatchTheGoldenFiles(t *testing.T) {
 	for name, in := range map[string]Input{
-		"plain":   {Files: filesBelow(t, "testdata/plain", ""), TargetNamespace: "apps"},
+		"plain":   {Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", ""), TargetNamespace: "apps"},
 		"overlay": {Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod"},
-		"mutated": {Files: filesBelow(t, "testdata/plain", ""), TargetNamespace: "apps", Mutations: someMutations, Context: inContext()},
+		"mutated": {Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", ""), TargetNamespace: "apps", Mutations: someMutations, Context: inContext()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := Render(t.Context(), in)
@@ -91,7 +91,7 @@ func TestRendersMatchTheGoldenFiles(t *testing.T) {
 }
 
 func TestSkippedFilesAreNamed(t *testing.T) {
-	out, err := Render(t.Context(), Input{Files: filesBelow(t, "testdata/plain", "")})
+	out, err := Render(t.Context(), Input{Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestARenderRepeatedGivesTheSameBytes(t *testing.T) {
 	render := func() string {
 		t.Helper()
 		// Maps are rebuilt, so that their order of iteration differs from run to run.
-		a, err := Render(t.Context(), Input{Files: maps.Clone(plainFiles), Mutations: slices.Clone(someMutations), Context: inContext()})
+		a, err := Render(t.Context(), Input{Type: v1alpha1.RenderPlain, Files: maps.Clone(plainFiles), Mutations: slices.Clone(someMutations), Context: inContext()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,13 @@ func TestTheTypeIsFoundOutAndKept(t *testing.T) {
 		"a kustomization that is gone does not flip":     {Input{Files: plainTree, Kept: v1alpha1.RenderKustomize}, "", "the source was rendered as Kustomize before and looks like Plain now; set spec.render.type if that is meant"},
 		"a kustomization that came up does not flip":     {Input{Files: map[string][]byte{"kustomization.yml": nil}, Kept: v1alpha1.RenderPlain}, "", "the source was rendered as Plain before and looks like Kustomize now; set spec.render.type if that is meant"},
 		"Kustomize without a kustomization":              {Input{Files: plainTree, Type: v1alpha1.RenderKustomize}, "", "the source's folder has no kustomization.yaml, and spec.render.type is Kustomize"},
-		"a type of a later version":                      {Input{Files: plainTree, Type: "Helm"}, "", "spec.render.type Helm is not supported; use Kustomize or Plain"},
+		"a type of a later version":                      {Input{Files: plainTree, Type: "Later"}, "", "spec.render.type Later is not supported; use Kustomize, Helm or Plain"},
+		"Helm without a chart":                           {Input{Files: plainTree, Type: v1alpha1.RenderHelm}, "", "the source's folder has no Chart.yaml, and spec.render.type is Helm"},
+		"a chart":                                        {Input{Files: aChart(nil)}, v1alpha1.RenderHelm, ""},
+		"a chart that is asked for as plain":             {Input{Files: aChart(nil), Type: v1alpha1.RenderPlain}, v1alpha1.RenderPlain, ""},
+		"a chart that came up does not flip":             {Input{Files: aChart(nil), Kept: v1alpha1.RenderPlain}, "", "the source was rendered as Plain before and looks like Helm now; set spec.render.type if that is meant"},
+		"a chart with a kustomization":                   {Input{Files: aChart(map[string]string{"kustomization.yaml": "resources: []"})}, "", "the source's folder has both a kustomization.yaml and a Chart.yaml; set spec.render.type to Kustomize or Helm"},
+		"a chart that got a kustomization stays one":     {Input{Files: aChart(map[string]string{"kustomization.yaml": "resources: []"}), Kept: v1alpha1.RenderHelm}, v1alpha1.RenderHelm, ""},
 		"an empty tree is a plain one without an object": {Input{}, v1alpha1.RenderPlain, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +199,8 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, in := range []Input{
-		{Files: filesBelow(t, "testdata/plain", "")},
+		{Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", "")},
+		{Files: filesBelow(t, "testdata/chart", "")},
 		{Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod"},
 	} {
 		if _, err := Render(ctx, in); !errors.Is(err, context.Canceled) {

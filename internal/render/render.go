@@ -30,6 +30,8 @@ type Input struct {
 	Context delivery.Context
 	// Patches are what the mutations read on the hub, by the name of the mutation, for each of PatchesOf that exists.
 	Patches map[string][]byte
+	// Helm is what a chart is rendered with, nil when nothing is given. Only a chart reads it.
+	Helm *HelmInput
 	// TargetNamespace of the Release, part of the canonical form.
 	TargetNamespace string
 }
@@ -38,7 +40,7 @@ type Input struct {
 type Output struct {
 	// Type that was given or found out.
 	Type v1alpha1.RenderType
-	// Skipped are the files of a plain tree that were left out, at most ten.
+	// Skipped are the files of a plain tree, or the tests of a chart, that were left out, at most ten.
 	Skipped []string
 	// Mutations say what each mutation matched, in their order.
 	Mutations []v1alpha1.MutationStatus
@@ -56,8 +58,9 @@ var places = make(chan struct{}, 16)
 // Render makes objects of files. It waits while many others do.
 //
 // Whatever is wrong with the files or a mutation is a terminal failure with reason RenderFailed, whose message
-// names the file and document, or the mutation and object, and never holds a value. The only other error is the
-// one of ctx, which is looked at between steps.
+// names the file and document, or the mutation and object, and never holds a value. The one failure that waiting may
+// heal is that of a chart which asks for an API group that the target does not answer for. The only other
+// error is the one of ctx, which is looked at between steps.
 func Render(ctx context.Context, in Input) (*Output, error) {
 	select {
 	case places <- struct{}{}:
@@ -71,9 +74,12 @@ func Render(ctx context.Context, in Input) (*Output, error) {
 	}
 	out := &Output{Type: kind}
 	var found []located
-	if kind == v1alpha1.RenderKustomize {
+	switch kind {
+	case v1alpha1.RenderKustomize:
 		found, err = kustomize(ctx, in)
-	} else {
+	case v1alpha1.RenderHelm:
+		found, out.Skipped, err = helm(ctx, in)
+	default:
 		found, out.Skipped, err = plain(ctx, in.Files)
 	}
 	if err != nil {
@@ -98,17 +104,29 @@ func Render(ctx context.Context, in Input) (*Output, error) {
 // typeOf decides how the tree is read.
 func typeOf(in Input) (v1alpha1.RenderType, error) {
 	_, hasKustomization := kustomizationIn(in.Files, ".")
+	_, hasChart := in.Files[chartFile]
 	switch {
 	case in.Type == v1alpha1.RenderKustomize && !hasKustomization:
 		return "", invalid("the source's folder has no kustomization.yaml, and spec.render.type is %s", in.Type)
-	case in.Type == v1alpha1.RenderKustomize, in.Type == v1alpha1.RenderPlain:
+	case in.Type == v1alpha1.RenderHelm && !hasChart:
+		return "", invalid("the source's folder has no %s, and spec.render.type is %s", chartFile, in.Type)
+	case in.Type == v1alpha1.RenderKustomize, in.Type == v1alpha1.RenderHelm, in.Type == v1alpha1.RenderPlain:
 		return in.Type, nil
 	case in.Type != "":
-		return "", invalid("spec.render.type %s is not supported; use %s or %s", in.Type, v1alpha1.RenderKustomize, v1alpha1.RenderPlain)
+		return "", invalid("spec.render.type %s is not supported; use %s, %s or %s", in.Type,
+			v1alpha1.RenderKustomize, v1alpha1.RenderHelm, v1alpha1.RenderPlain)
+	case hasKustomization && hasChart && (in.Kept == v1alpha1.RenderKustomize || in.Kept == v1alpha1.RenderHelm):
+		return in.Kept, nil
+	case hasKustomization && hasChart:
+		return "", invalid("the source's folder has both a kustomization.yaml and a %s; set spec.render.type to %s or %s", chartFile,
+			v1alpha1.RenderKustomize, v1alpha1.RenderHelm)
 	}
 	found := v1alpha1.RenderPlain
-	if hasKustomization {
+	switch {
+	case hasKustomization:
 		found = v1alpha1.RenderKustomize
+	case hasChart:
+		found = v1alpha1.RenderHelm
 	}
 	if in.Kept != "" && in.Kept != found {
 		return "", invalid("the source was rendered as %s before and looks like %s now; set spec.render.type if that is meant", in.Kept, found)
