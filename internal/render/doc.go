@@ -6,7 +6,7 @@
 // # Which files count
 //
 // A source whose folder holds a kustomization.yaml, kustomization.yml or Kustomization is built by kustomize, and only
-// what that refers to counts. In any other source every .yaml, .yml and .json file counts, in the order of the paths,
+// what that refers to counts. One whose folder holds a Chart.yaml is rendered as a chart. In any other source every .yaml, .yml and .json file counts, in the order of the paths,
 // except below or in a name that begins with a dot. A file of which no document is an object (chart values, kustomize's
 // own files, empty files) is skipped and named; a document that is no object beside one that is, or that has
 // only one of apiVersion, kind and metadata, is an error.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,9 +14,9 @@ import (
 
 // HelmInput is what the render of a chart depends on besides its files.
 type HelmInput struct {
-	// ReleaseName is what templates see as .Release.Name.
+	// ReleaseName is what templates see as .Release.Name; the name of the Release when it is empty.
 	ReleaseName string
-	// Namespace is what templates see as .Release.Namespace; "default" when it is empty.
+	// Namespace is what templates see as .Release.Namespace; the target namespace when it is empty, or else "default".
 	Namespace string
 	// Values are laid over those of the chart. Integers are int64, int or json.Number: a float64 is taken to be meant.
 	Values map[string]any
@@ -39,10 +40,12 @@ type Capabilities struct {
 
 // helm renders the chart in the source's folder. skipped names the tests of the chart, which are left out.
 func helm(ctx context.Context, in Input) (found []located, skipped []string, err error) {
-	settings := HelmInput{ReleaseName: "release"}
+	settings := HelmInput{IncludeCRDs: true}
 	if in.Helm != nil {
 		settings = *in.Helm
 	}
+	settings.ReleaseName = cmp.Or(settings.ReleaseName, in.Context.Release.Name)
+	settings.Namespace = cmp.Or(settings.Namespace, in.TargetNamespace, "default")
 	c, err := loadChart(ctx, in.Files)
 	if err != nil {
 		return nil, nil, err
@@ -107,11 +110,7 @@ func valuesOf(c *chart.Chart, settings HelmInput, caps *common.Capabilities) (va
 	if err := chartutil.ProcessDependencies(c, own); err != nil {
 		return nil, invalid("a value of the chart that must be a map, for a chart in it, is none")
 	}
-	namespace := settings.Namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	release := common.ReleaseOptions{Name: settings.ReleaseName, Namespace: namespace, Revision: 1, IsInstall: true}
+	release := common.ReleaseOptions{Name: settings.ReleaseName, Namespace: settings.Namespace, Revision: 1, IsInstall: true}
 	values, err = util.ToRenderValuesWithSchemaValidation(c, own, release, caps, true)
 	if err != nil {
 		return nil, invalid("a value of the chart that must be a map, for a chart in it, is none")

@@ -17,7 +17,7 @@ import (
 
 // The bounds of the templates of a chart. They count work, not time: what passes once, passes always.
 const (
-	maxSteps     = 5_000_000 // turns of loops, calls of templates and functions
+	maxSteps     = 2_000_000 // turns of loops, calls of templates and functions
 	maxTemplates = 256 << 20 // bytes that all templates write, also into each other
 	maxText      = 16 << 20  // bytes of one text
 	maxCalls     = 1000      // templates within templates

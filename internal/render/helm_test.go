@@ -264,6 +264,17 @@ func TestNumbersOfValuesSurvive(t *testing.T) {
 	}
 }
 
+func TestAChartWithoutSettingsTakesThoseOfTheRelease(t *testing.T) {
+	in := Input{Files: oneTemplate(head + `{{ .Release.Name }} {{ .Release.Namespace }}`), TargetNamespace: "apps", Context: inContext()}
+	if got := dataOf(t, in); got != `"shop apps"` {
+		t.Error(got)
+	}
+	in.Files = aChart(map[string]string{"crds/a.yaml": head + "crd"})
+	if got := dataOf(t, in); got != `"crd"` {
+		t.Error(got)
+	}
+}
+
 func TestDatesDoNotDependOnTheZoneOfTheMachine(t *testing.T) {
 	was := time.Local
 	time.Local = time.FixedZone("far", 9*3600)

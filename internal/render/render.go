@@ -30,7 +30,7 @@ type Input struct {
 	Context delivery.Context
 	// Patches are what the mutations read on the hub, by the name of the mutation, for each of PatchesOf that exists.
 	Patches map[string][]byte
-	// Helm is what a chart is rendered with, nil when nothing is given. Only a chart reads it.
+	// Helm is what a chart is rendered with; nil is a chart without settings, its CRDs included. Only a chart reads it.
 	Helm *HelmInput
 	// TargetNamespace of the Release, part of the canonical form.
 	TargetNamespace string
