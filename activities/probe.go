@@ -93,7 +93,9 @@ func (a *Activities) probe(ctx context.Context, c *v1alpha1.Cluster) (*connect.C
 // reachable writes the verdict of a good probe, and keeps what it connected with.
 func (a *Activities) reachable(ctx context.Context, c *v1alpha1.Cluster, conn *connect.Client, found connect.ProbeResult) (ProbeResult, error) {
 	err := a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) {
-		status.Reachable(c, status.Probed{KubernetesVersion: found.KubernetesVersion, APIGroups: found.APIGroups, ClusterID: found.ClusterID}, a.clock())
+		status.Reachable(c, status.Probed{
+			KubernetesVersion: found.KubernetesVersion, APIGroups: found.APIGroups, APIDigest: found.APIDigest, ClusterID: found.ClusterID,
+		}, a.clock())
 	})
 	if err != nil {
 		return ProbeResult{}, err

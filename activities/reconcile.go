@@ -37,12 +37,15 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 	if out.Waited {
 		return out, nil
 	}
-	read, err := a.readPatches(ctx, r, c)
+	read, err := readInputs(ctx, a.Hub, r, c)
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return out, nil // the render meets it again, and says so
 	}
 	if err != nil {
 		return CheckResult{}, err
+	}
+	if delivery.IsChart(r) {
+		read.reads = append(read.reads, delivery.ReadAPIs(c.Status.APIDigest))
 	}
 	if !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, in.Revision, read.reads...), delivery.ClusterIdentity(c)) {
 		return out, nil

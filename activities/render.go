@@ -1,13 +1,16 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/render"
@@ -38,7 +41,11 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 		return RenderResult{}, a.sourceFailed(ctx, r, err)
 	}
 	held := v1alpha1.SourceStatus{Revision: in.Revision, Digest: bundle.Digest}
-	out, ref, reads, err := a.keptRender(ctx, r, c, bundle)
+	out, reads, err := Render(ctx, a.Hub, RenderRequest{Release: r, Cluster: c, Bundle: bundle, Served: a.served})
+	var ref v1alpha1.RenderRef
+	if err == nil {
+		ref, err = a.Renders.Put(ctx, r, out)
+	}
 	if f, ok := failure.As(err); ok && f.Terminal {
 		err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderFailed(r, held, f) })
 		return RenderResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message)}, err
@@ -52,42 +59,107 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	})
 }
 
-// keptRender renders and puts the render into the store. reads is what it read on the hub.
-func (a *Activities) keptRender(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle) (
-	out *render.Output, ref v1alpha1.RenderRef, reads []delivery.Read, err error,
-) {
-	read, err := a.readPatches(ctx, r, c)
+// served gives what a target serves, for a chart.
+func (a *Activities) served(ctx context.Context, c *v1alpha1.Cluster) (connect.APIs, error) {
+	done, err := a.work(ctx, c)
 	if err != nil {
-		return nil, ref, nil, err
+		return connect.APIs{}, err
 	}
-	if err := a.permitSecrets(ctx, r, read); err != nil {
-		return nil, ref, nil, err
+	defer done()
+	conn, err := a.Clusters.Client(ctx, c)
+	if err == nil {
+		var apis connect.APIs
+		if apis, err = conn.APIs(c.Status.KubernetesVersion); err == nil {
+			return apis, nil
+		}
 	}
-	if out, err = a.render(ctx, r, c, bundle, read); err != nil {
-		return nil, ref, nil, err
-	}
-	ref, err = a.Renders.Put(ctx, r, out)
-	return out, ref, read.reads, err
+	a.suspect(ctx, c, err)
+	f := connect.Classify(err)
+	return connect.APIs{}, failure.Transient(f.Reason, err, "what Cluster %q serves, which a chart may ask for, cannot be read: %s", c.Name, f.Message)
 }
 
-func (a *Activities) render(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, bundle *source.Bundle, read patches) (*render.Output, error) {
-	var kept v1alpha1.RenderType
-	if r.Status.Render != nil {
-		kept = r.Status.Render.Type
-	}
-	out, err := render.Render(ctx, render.Input{
-		Files: bundle.Files, Path: bundle.Path, Type: r.Spec.Render.Type, Kept: kept, Mutations: r.Spec.Mutations,
-		Context: delivery.NewContext(c, r), Patches: read.byMutation, TargetNamespace: r.Spec.TargetNamespace,
-	})
+// RenderRequest is what is rendered, and for which Cluster.
+type RenderRequest struct {
+	Release *v1alpha1.Release
+	Cluster *v1alpha1.Cluster
+	Bundle  *source.Bundle
+	// Served gives what the Cluster serves. It is only called for a chart.
+	Served func(context.Context, *v1alpha1.Cluster) (connect.APIs, error)
+}
+
+// Render renders a Release for a Cluster, with what it reads on the hub: reads, for the digest of the inputs. Nothing is
+// written. What is not valid is a terminal failure.
+func Render(ctx context.Context, hub client.Reader, req RenderRequest) (out *render.Output, reads []delivery.Read, err error) {
+	r, c := req.Release, req.Cluster
+	read, err := readInputs(ctx, hub, r, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	if err := read.permit(ctx, hub, r.Namespace); err != nil {
+		return nil, nil, err
+	}
+	in := render.Input{
+		Files: req.Bundle.Files, Path: req.Bundle.Path, Type: r.Spec.Render.Type, Mutations: r.Spec.Mutations,
+		Context: delivery.NewContext(c, r), Patches: read.patches, TargetNamespace: r.Spec.TargetNamespace,
+	}
+	if r.Status.Render != nil {
+		in.Kept = r.Status.Render.Type
+	}
+	kind, err := render.TypeOf(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case kind == v1alpha1.RenderHelm:
+		apis, err := req.Served(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		if in.Helm, err = chartInput(r, read, c.Status.KubernetesVersion, apis); err != nil {
+			return nil, nil, err
+		}
+		if apis.Digest == "" { // a group fails, and what it serves is not known
+			apis.Digest = c.Status.APIDigest
+		}
+		read.reads = append(read.reads, delivery.ReadAPIs(apis.Digest))
+	case r.Spec.Render.Helm != nil:
+		return nil, nil, failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "spec.render.helm is for charts, and the source is rendered as %s; remove it", kind)
+	}
+	if out, err = render.Render(ctx, in); err != nil {
+		return nil, nil, err
+	}
+	return out, read.reads, refuseEmpty(r, out)
+}
+
+// chartInput is what a chart is rendered with.
+func chartInput(r *v1alpha1.Release, read inputs, kubernetesVersion string, apis connect.APIs) (*render.HelmInput, error) {
+	in := &render.HelmInput{
+		ReleaseName: r.Name, Namespace: r.Spec.TargetNamespace, IncludeCRDs: true,
+		Capabilities: render.Capabilities{KubernetesVersion: kubernetesVersion, APIVersions: apis.Versions, FailingGroups: apis.Failing},
+	}
+	settings := r.Spec.Render.Helm
+	if settings == nil {
+		return in, nil
+	}
+	in.ReleaseName = cmp.Or(settings.ReleaseName, r.Name)
+	in.IncludeCRDs = settings.IncludeCRDs == nil || *settings.IncludeCRDs
+	layers := read.values
+	if settings.Values != nil {
+		layers = append(layers, render.ValuesLayer{Name: "spec.render.helm.values", Content: settings.Values.Raw})
+	}
+	var err error
+	in.Values, err = render.MergeValues(layers)
+	return in, err
+}
+
+// refuseEmpty keeps a render that holds nothing from pruning everything.
+func refuseEmpty(r *v1alpha1.Release, out *render.Output) error {
 	hadObjects := r.Status.Inventory != nil && r.Status.Inventory.Objects > 0
-	if len(out.Objects) == 0 && hadObjects && !r.Spec.SyncPolicy.AllowEmpty {
-		return nil, failure.Terminal(v1alpha1.ReasonEmptyRender, nil,
-			"the render holds no object, but %d are on the cluster; nothing is pruned; set syncPolicy.allowEmpty if this is meant", r.Status.Inventory.Objects)
+	if len(out.Objects) > 0 || !hadObjects || r.Spec.SyncPolicy.AllowEmpty {
+		return nil
 	}
-	return out, nil
+	return failure.Terminal(v1alpha1.ReasonEmptyRender, nil,
+		"the render holds no object, but %d are on the cluster; nothing is pruned; set syncPolicy.allowEmpty if this is meant", r.Status.Inventory.Objects)
 }
 
 // rendered writes the status of a render and, with it, the number of the rollout that is due.

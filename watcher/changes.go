@@ -95,8 +95,13 @@ func reads(r *v1alpha1.Release) []string {
 	if s := r.Spec.Source.ConfigMap; s != nil {
 		names = append(names, "ConfigMap/"+s.Name)
 	}
-	if s := r.Spec.Source.Git; s != nil && s.SecretRef != nil {
-		names = append(names, "Secret/"+s.SecretRef.Name)
+	for _, ref := range secretsOf(r.Spec.Source) {
+		names = append(names, "Secret/"+ref.Name)
+	}
+	if helm := r.Spec.Render.Helm; helm != nil {
+		for _, from := range helm.ValuesFrom {
+			names = append(names, from.Kind+"/"+from.Name)
+		}
 	}
 	for i := range r.Spec.Mutations {
 		from := r.Spec.Mutations[i].From
@@ -109,6 +114,19 @@ func reads(r *v1alpha1.Release) []string {
 		}
 	}
 	return names
+}
+
+// secretsOf are the Secrets with the credentials of a source.
+func secretsOf(src v1alpha1.Source) (refs []*v1alpha1.SourceSecretRef) {
+	switch {
+	case src.Git != nil && src.Git.SecretRef != nil:
+		return append(refs, src.Git.SecretRef)
+	case src.OCI != nil && src.OCI.SecretRef != nil:
+		return append(refs, src.OCI.SecretRef)
+	case src.Helm != nil && src.Helm.SecretRef != nil:
+		return append(refs, src.Helm.SecretRef)
+	}
+	return nil
 }
 
 // anyName stands in the index for a name that is only known when it is rendered. No object has it.

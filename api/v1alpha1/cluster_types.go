@@ -225,6 +225,10 @@ type ClusterStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	APIGroups []APIGroup `json:"apiGroups,omitempty"`
+	// APIDigest is one digest over the version and everything that the server serves. It stays while an API group fails. A
+	// change of it renders the charts of the Cluster's Releases anew at their next reconcile.
+	// +optional
+	APIDigest string `json:"apiDigest,omitempty"`
 	// LastProbeTime is when the last recorded probe ended. It moves with a change of verdict, and
 	// otherwise at most once per resync period.
 	// +optional

@@ -55,6 +55,8 @@ type ProbeResult struct {
 	KubernetesVersion string
 	// APIGroups are the groups that the server announces, sorted by name, at most 256.
 	APIGroups []v1alpha1.APIGroup
+	// APIDigest changes with what the target serves, empty while a group fails.
+	APIDigest string
 	// ClusterID is the UID of the target's kube-system namespace, empty when it may not be read.
 	ClusterID string
 }
@@ -145,7 +147,8 @@ func (c *Client) readAll(ctx context.Context) (ProbeResult, served, error) {
 	if err != nil {
 		return ProbeResult{}, served{}, err
 	}
-	return ProbeResult{KubernetesVersion: kubernetes, APIGroups: now.groups, ClusterID: id}, now, nil
+	digest := apisOf(kubernetes, now.lists, now.failing).Digest
+	return ProbeResult{KubernetesVersion: kubernetes, APIGroups: now.groups, APIDigest: digest, ClusterID: id}, now, nil
 }
 
 // The version and the UID come from the far side: only what looks like one is taken over.

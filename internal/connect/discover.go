@@ -30,6 +30,9 @@ const (
 // served is what a server said that it serves.
 type served struct {
 	groups []v1alpha1.APIGroup
+	// lists and failing tell the same in full.
+	lists   []*metav1.APIResourceList
+	failing map[schema.GroupVersion]error
 	// print changes when a group, version or resource comes, goes, fails or heals.
 	print [sha256.Size]byte
 }
@@ -48,11 +51,14 @@ func discover(ctx context.Context, d discovery.AggregatedDiscoveryInterfaceWithC
 	now := served{print: fingerprint(list, resources, failing)}
 	if resources == nil {
 		// A server without aggregated discovery is asked for each version.
-		if failing, err = discoverEach(ctx, d); err != nil {
+		if now.lists, failing, err = discoverEach(ctx, d); err != nil {
 			return served{}, err
 		}
 	}
-	now.groups = apiGroups(list, failing)
+	for _, l := range resources {
+		now.lists = append(now.lists, l)
+	}
+	now.groups, now.failing = apiGroups(list, failing), failing
 	return now, nil
 }
 
@@ -74,21 +80,21 @@ func notAPI(err error) error {
 	return err
 }
 
-// discoverEach tells which versions fail.
-func discoverEach(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) (map[schema.GroupVersion]error, error) {
-	_, _, err := discovery.ServerGroupsAndResourcesWithContext(ctx, d)
+// discoverEach asks for each version, and tells which of them fail.
+func discoverEach(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) ([]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	_, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, d)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
-		return nil, err
+		return nil, nil, err
 	}
 	// When time runs out, every group that was not read yet counts as failing: that is no partial result.
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 	if partial != nil {
-		return partial.Groups, nil //nolint:nilerr // groups that fail are a result here
+		return lists, partial.Groups, nil //nolint:nilerr // groups that fail are a result here
 	}
-	return nil, nil
+	return lists, nil, nil
 }
 
 // apiGroups is the list for status: sorted, bounded, and only names that a server may give.

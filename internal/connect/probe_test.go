@@ -92,6 +92,21 @@ func TestAProbeOfARealServerFindsVersionGroupsAndIdentity(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	apis, err := c.APIs(got.KubernetesVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if apis.Digest != got.APIDigest || got.APIDigest == "" {
+		t.Errorf("the probe found what is served to be %q, the cached discovery %q", got.APIDigest, apis.Digest)
+	}
+	for _, want := range []string{"v1", "v1/Pod", "apps/v1", "apps/v1/Deployment"} {
+		if _, served := slices.BinarySearch(apis.Versions, want); !served {
+			t.Errorf("%s is not among what is served", want)
+		}
+	}
+	if other, err := c.APIs("v1.0.0"); err != nil || other.Digest == apis.Digest {
+		t.Errorf("another version has the same digest, %v", err)
+	}
 	if !slices.IsSortedFunc(got.APIGroups, func(a, b v1alpha1.APIGroup) int { return cmpStrings(a.Name, b.Name) }) {
 		t.Error("the groups are not sorted by name")
 	}
@@ -140,6 +155,9 @@ func TestAFailingGroupIsListedAndLeavesTheOthersWorking(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a failing group failed the probe: %v", err)
 		}
+		if failing := slices.ContainsFunc(got.APIGroups, func(g v1alpha1.APIGroup) bool { return g.Failing }); failing != (got.APIDigest == "") {
+			t.Errorf("failing %v, digest %q", failing, got.APIDigest)
+		}
 		return slices.ContainsFunc(got.APIGroups, func(g v1alpha1.APIGroup) bool { return cmp.Equal(g, want) })
 	})
 	if _, err := c.Mapper.RESTMapping(deployment); err != nil {
@@ -152,6 +170,10 @@ func TestAFailingGroupIsListedAndLeavesTheOthersWorking(t *testing.T) {
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if _, _, err := c.Discovery.ServerGroupsAndResources(); !errors.As(err, &partial) {
 		t.Errorf("the cached discovery does not tell the failing group: %v", err)
+	}
+	apis, err := c.APIs("v1")
+	if diff := cmp.Diff([]string{"broken.example.test"}, apis.Failing); err != nil || diff != "" || apis.Digest != "" {
+		t.Errorf("what is served: digest %q, %v\n%s", apis.Digest, err, diff)
 	}
 	broken := c.Dynamic.Resource(schema.GroupVersionResource{Group: "broken.example.test", Version: "v1beta1", Resource: "things"})
 	if _, err := broken.List(t.Context(), metav1.ListOptions{}); err == nil || Unreachable(err) {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"strings"
 	"text/template/parse"
 
@@ -16,7 +17,17 @@ type Read struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Reads reports whether the mutations of a Release may read an object of its namespace. kind is ConfigMap or Secret. A
+// ReadAPIs is what a chart read of its target: what it serves, of which digest is the digest. A render of another type does
+// not depend on it.
+func ReadAPIs(digest string) Read { return Read{Kind: "APIs", Digest: digest} }
+
+// IsChart reports whether a Release renders a chart, as far as that is known before the render.
+func IsChart(r *v1alpha1.Release) bool {
+	return r.Spec.Render.Type == v1alpha1.RenderHelm ||
+		r.Spec.Render.Type == "" && r.Status.Render != nil && r.Status.Render.Type == v1alpha1.RenderHelm
+}
+
+// Reads reports whether the mutations or the chart settings of a Release may read an object of its namespace. kind is ConfigMap or Secret. A
 // name that is a template stands for all names that have its fixed parts in their places.
 func Reads(r *v1alpha1.Release, kind, name string) bool {
 	for i := range r.Spec.Mutations {
@@ -25,7 +36,12 @@ func Reads(r *v1alpha1.Release, kind, name string) bool {
 			return true
 		}
 	}
-	return false
+	if r.Spec.Render.Helm == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.Spec.Render.Helm.ValuesFrom, func(from v1alpha1.ValuesReference) bool {
+		return from.Kind == kind && from.Name == name
+	})
 }
 
 // mayBe reports whether a template may come out as name.

@@ -68,7 +68,7 @@ func Render(ctx context.Context, in Input) (*Output, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	kind, err := typeOf(in)
+	kind, err := TypeOf(in)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func Render(ctx context.Context, in Input) (*Output, error) {
 	return out, err
 }
 
-// typeOf decides how the tree is read.
-func typeOf(in Input) (v1alpha1.RenderType, error) {
+// TypeOf decides how the tree is read. Its errors are those of Render.
+func TypeOf(in Input) (v1alpha1.RenderType, error) {
 	_, hasKustomization := kustomizationIn(in.Files, ".")
 	_, hasChart := in.Files[chartFile]
 	switch {

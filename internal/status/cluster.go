@@ -16,6 +16,8 @@ import (
 type Probed struct {
 	KubernetesVersion string
 	APIGroups         []v1alpha1.APIGroup
+	// APIDigest is empty when it is not known, because a group fails.
+	APIDigest string
 	ClusterID         string
 }
 
@@ -37,6 +39,9 @@ func Reachable(c *v1alpha1.Cluster, p Probed, clock Clock) {
 	s.Reachable = new(true)
 	s.ObservedGeneration = c.Generation
 	s.KubernetesVersion, s.APIGroups = p.KubernetesVersion, p.APIGroups
+	if p.APIDigest != "" { // a group that fails may still serve what it did
+		s.APIDigest = p.APIDigest
+	}
 	if p.ClusterID != "" {
 		s.ClusterID = p.ClusterID
 	}

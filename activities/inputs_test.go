@@ -49,12 +49,12 @@ func TestPatchesAreReadOnceAndOnlyWhereMutationsAskForThem(t *testing.T) {
 	)
 	digest := func() string {
 		t.Helper()
-		got, err := a.readPatches(t.Context(), r, c)
+		got, err := readInputs(t.Context(), a.Hub, r, c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := map[string][]byte{"a": []byte(cm.Data["a"]), "b": []byte("y: 1"), "c": []byte("z: 1")}
-		if diff := cmp.Diff(want, got.byMutation); diff != "" {
+		if diff := cmp.Diff(want, got.patches); diff != "" {
 			t.Errorf("patches (-want +got):\n%s", diff)
 		}
 		return delivery.InputsDigest(r, c, "r", got.reads...)
@@ -82,7 +82,7 @@ func TestPatchesAreReadOnceAndOnlyWhereMutationsAskForThem(t *testing.T) {
 	}
 
 	requests = 0
-	if got, err := a.readPatches(t.Context(), readingRelease(v1alpha1.PatchSource{Kind: "Source", Path: "a"}), c); err != nil || requests != 0 || got.reads != nil {
+	if got, err := readInputs(t.Context(), a.Hub, readingRelease(v1alpha1.PatchSource{Kind: "Source", Path: "a"}), c); err != nil || requests != 0 || got.reads != nil {
 		t.Errorf("a Release that reads nothing on the hub made %d requests: %v, %v", requests, got, err)
 	}
 }
@@ -91,15 +91,15 @@ func TestSecretsOfConvoyAndOfClustersAreNotRead(t *testing.T) {
 	c, token := registered()
 	kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}, Type: v1alpha1.SecretTypeCredentials, Data: map[string][]byte{"k": []byte("x: S3NT1NEL")}}
 	a := &Activities{Deps: Deps{Hub: hubWith(t, interceptor.Funcs{}, c, token, kept)}}
-	_, err := a.readPatches(t.Context(), readingRelease(v1alpha1.PatchSource{Kind: "Secret", Name: "kept", Path: "k"}), c)
+	_, err := readInputs(t.Context(), a.Hub, readingRelease(v1alpha1.PatchSource{Kind: "Secret", Name: "kept", Path: "k"}), c)
 	wantRefusal(t, err, "mutation a: Secret kept is convoy's own and is not read; use another Secret")
 
 	r := readingRelease(v1alpha1.PatchSource{Kind: "Secret", Name: "to{{ \"ken\" }}", Path: "token"})
-	read, err := a.readPatches(t.Context(), r, c)
+	read, err := readInputs(t.Context(), a.Hub, r, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, a.permitSecrets(t.Context(), r, read), "mutation a: Secret token belongs to Cluster east and is not read; use another Secret")
+	wantRefusal(t, read.permit(t.Context(), a.Hub, r.Namespace), "mutation a: Secret token belongs to Cluster east and is not read; use another Secret")
 }
 
 func wantRefusal(t *testing.T, err error, want string) {
