@@ -137,7 +137,7 @@ metadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}
 `}))
 	s.release("app", "prod", "", ofChart(repository, nil))
-	s.awaitRenderFailed("app", "Job migrate", "pre-upgrade")
+	s.awaitRenderFailed("app", "Job.batch migrate", "pre-upgrade")
 	s.commit(repository, env.Change{Delete: []string{"chart/templates/job.yaml"}, Files: map[string]string{
 		"chart/templates/secret.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: {{ randAlphaNum 8 }}}\n",
 	}})
