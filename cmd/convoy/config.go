@@ -112,6 +112,7 @@ func (c *config) bindSources(f *pflag.FlagSet) {
 	f.Int64Var(&c.Sources.CacheBytes, "source-cache-bytes", def.CacheBytes, "bytes of fetched sources that are kept in memory")
 	f.DurationVar(&c.Sources.FetchTimeout, "source-fetch-timeout", def.FetchTimeout, "total time of one fetch of a source")
 	f.BoolVar(&c.Sources.AllowFile, "allow-file-sources", false, "read git repositories that a source names with a file:// URL from convoy's own disk instead of refusing them")
+	f.StringSliceVar(&c.Sources.PlainHTTPRegistries, "plain-http-registries", nil, "registries of oci sources that are spoken to over plain http, as host or host:port, comma-separated")
 	f.BoolVar(&c.Sources.AllowPlainHTTPCredentials, "allow-plain-http-credentials", false, "send credentials of a source over plain http, where others can read them, instead of refusing it")
 }
 

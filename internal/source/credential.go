@@ -106,8 +106,16 @@ func credentialOf(secret string, data map[string][]byte, a address) (credential,
 		c.key = fingerprint(c.identity, c.knownHosts, []byte(c.password))
 		return c, nil
 	}
+	return webCredential(secret, data)
+}
+
+// webCredential takes a login or an authority, or both, for servers that are asked over HTTP.
+func webCredential(secret string, data map[string][]byte) (credential, error) {
+	c, err := authorityOf(secret, data)
+	if err != nil {
+		return credential{}, err
+	}
 	c.username, c.password, c.token = line(data[keyUsername]), line(data[keyPassword]), line(data[keyToken])
-	c.authority = data[keyAuthority]
 	switch {
 	case c.username == "" && c.password == "" && c.token == "" && len(c.authority) == 0:
 		return credential{}, failed(nil, "Secret %s holds neither %s and %s, nor %s, nor %s", secret, keyUsername, keyPassword, keyToken, keyAuthority)
@@ -119,10 +127,17 @@ func credentialOf(secret string, data map[string][]byte, a address) (credential,
 		return credential{}, failed(nil, "Secret %s has more than one line in key %s", secret, keyToken)
 	case strings.Contains(c.username, ":"):
 		return credential{}, failed(nil, "Secret %s has a colon in key %s", secret, keyUsername)
-	case len(c.authority) > 0 && !x509.NewCertPool().AppendCertsFromPEM(c.authority):
-		return credential{}, failed(nil, "Secret %s holds no PEM certificate in key %s", secret, keyAuthority)
 	}
 	c.key = fingerprint([]byte(c.username), []byte(c.password), []byte(c.token), c.authority)
+	return c, nil
+}
+
+// authorityOf takes the authority of a Secret, which it need not hold.
+func authorityOf(secret string, data map[string][]byte) (credential, error) {
+	c := credential{secret: secret, authority: data[keyAuthority]}
+	if len(c.authority) > 0 && !x509.NewCertPool().AppendCertsFromPEM(c.authority) {
+		return credential{}, failed(nil, "Secret %s holds no PEM certificate in key %s", secret, keyAuthority)
+	}
 	return c, nil
 }
 

@@ -2,18 +2,14 @@ package source
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"kumodo.io/convoy/api/v1alpha1"
-	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -110,41 +106,26 @@ func (s *Sources) explain(ctx context.Context, repo repository, err error) error
 	return failed(err, "repository %s %s", at, s.classOf(err, repo.cred))
 }
 
-// classOf names what went wrong between here and the server, without a word of the server's own.
+// classOf names what went wrong between here and a git server, without a word of the server's own.
 func (s *Sources) classOf(err error, cred credential) string {
-	var (
-		refused *dial.RefusedError
-		dns     *net.DNSError
-		network net.Error
-		cert    *tls.CertificateVerificationError
-		status  *githttp.Err
-	)
 	switch {
-	case errors.As(err, &refused):
-		return "cannot be fetched: " + refused.Error()
 	case errors.Is(err, transport.ErrAuthenticationRequired) && cred.isLogin():
 		return "refuses the credentials of Secret " + cred.secret
 	case errors.Is(err, transport.ErrAuthorizationFailed) && cred.isLogin():
 		return "may not be read with the credentials of Secret " + cred.secret
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
 		return "does not exist, or asks for credentials; name their Secret in spec.source.git.secretRef"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return fmt.Sprintf("did not answer within %s (--source-fetch-timeout)", s.limits.FetchTimeout)
-	case errors.As(err, &dns):
-		return "is on a host whose name does not resolve"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "is on a host that refuses the connection"
-	case errors.As(err, &cert) && len(cred.authority) > 0:
-		return fmt.Sprintf("has a certificate that is not trusted by key %s of Secret %s", keyAuthority, cred.secret)
-	case errors.As(err, &cert):
-		return "has a certificate that is not trusted"
-	case errors.As(err, &status):
-		return fmt.Sprintf("answers with HTTP status %d", status.StatusCode())
+	}
+	if text, ok := s.networkClass(err, cred); ok {
+		return text
+	}
+	if code, answered := statusOf(err); answered {
+		return fmt.Sprintf("answers with HTTP status %d", code)
 	}
 	if text, ok := sshClass(err, cred); ok {
 		return text
 	}
-	if errors.As(err, &network) {
+	if _, network := errors.AsType[net.Error](err); network {
 		return "cannot be reached"
 	}
 	return "does not answer like a git server"

@@ -43,6 +43,8 @@ type Limits struct {
 	FetchTimeout time.Duration
 	// AllowFile reads repositories from the disk of this process (--allow-file-sources).
 	AllowFile bool
+	// PlainHTTPRegistries are spoken to over http, as host or host:port (--plain-http-registries).
+	PlainHTTPRegistries []string
 	// AllowPlainHTTPCredentials sends credentials over http (--allow-plain-http-credentials).
 	AllowPlainHTTPCredentials bool
 }
@@ -102,6 +104,10 @@ func (s *Sources) look(ctx context.Context, namespace string, src v1alpha1.Sourc
 	switch {
 	case src.Git != nil:
 		return s.lookGit(ctx, namespace, src.Git)
+	case src.OCI != nil:
+		return s.lookArtifact(ctx, s.oci(namespace, src.OCI))
+	case src.Helm != nil:
+		return s.lookArtifact(ctx, s.chart(namespace, src.Helm))
 	case src.ConfigMap != nil:
 		b, err := s.readConfigMap(ctx, namespace, src.ConfigMap.Name)
 		if err != nil {
@@ -127,6 +133,10 @@ func (s *Sources) fetch(ctx context.Context, namespace string, src v1alpha1.Sour
 	switch {
 	case src.Git != nil:
 		return s.fetchGit(ctx, namespace, src.Git)
+	case src.OCI != nil:
+		return s.fetchArtifact(ctx, s.oci(namespace, src.OCI))
+	case src.Helm != nil:
+		return s.fetchArtifact(ctx, s.chart(namespace, src.Helm))
 	case src.ConfigMap != nil:
 		return s.readConfigMap(ctx, namespace, src.ConfigMap.Name)
 	}
@@ -143,6 +153,10 @@ func (s *Sources) open(ctx context.Context, namespace string, src v1alpha1.Sourc
 	switch {
 	case src.Git != nil:
 		return s.openGit(ctx, namespace, src.Git, revision)
+	case src.OCI != nil:
+		return s.openArtifact(ctx, revision, s.oci(namespace, src.OCI))
+	case src.Helm != nil:
+		return s.openArtifact(ctx, revision, s.chart(namespace, src.Helm))
 	case src.ConfigMap != nil:
 		return s.openConfigMap(ctx, namespace, src.ConfigMap.Name, revision)
 	}
@@ -150,5 +164,5 @@ func (s *Sources) open(ctx context.Context, namespace string, src v1alpha1.Sourc
 }
 
 func errNoSource() error {
-	return failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source names neither git nor a ConfigMap")
+	return failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "spec.source names none of git, oci, helm and configMap")
 }
