@@ -27,6 +27,9 @@ type inputs struct {
 	reads []delivery.Read
 	// secrets are the first that name each Secret.
 	secrets []wanted
+	// missing is the first thing that must exist and does not. It is not told before it is clear that the Secret that
+	// lacks it may be read.
+	missing error
 }
 
 // wanted is one entry of a ConfigMap or Secret, and what in the Release names it, for messages.
@@ -50,8 +53,7 @@ type entries struct {
 }
 
 // readInputs reads what the mutations and the chart settings of a Release name on the hub, each object once. A Release that
-// names nothing costs no request. An expression or template that fails, values that do not exist, and a Secret of convoy's
-// own are terminal failures.
+// names nothing costs no request. An expression or template that fails, and a Secret of convoy's own, are terminal failures.
 func readInputs(ctx context.Context, hub client.Reader, r *v1alpha1.Release, c *v1alpha1.Cluster) (inputs, error) {
 	refs, err := render.PatchesOf(ctx, r.Spec.Mutations, delivery.NewContext(c, r))
 	if err != nil {
@@ -86,8 +88,8 @@ func readInputs(ctx context.Context, hub client.Reader, r *v1alpha1.Release, c *
 			w.take(&out, content)
 			sum := sha256.Sum256(append([]byte(found.salt), content...))
 			read.Digest = hex.EncodeToString(sum[:])
-		case w.missing != nil:
-			return inputs{}, w.missing
+		case out.missing == nil:
+			out.missing = w.missing
 		}
 		out.reads = append(out.reads, read)
 	}
@@ -154,10 +156,11 @@ func (w wanted) readOptional(ctx context.Context, hub client.Reader, key client.
 	return fmt.Errorf("read %T %s for %s: %w", o, key.Name, w.by, err)
 }
 
-// permit refuses to read a Secret that a Cluster of the namespace names: a render would show its credentials.
+// permit refuses to read a Secret that a Cluster of the namespace names, because a render would show its credentials, and
+// values that do not exist.
 func (in inputs) permit(ctx context.Context, hub client.Reader, namespace string) error {
 	if len(in.secrets) == 0 {
-		return nil
+		return in.missing
 	}
 	var clusters v1alpha1.ClusterList
 	if err := hub.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
@@ -168,7 +171,7 @@ func (in inputs) permit(ctx context.Context, hub client.Reader, namespace string
 			return w.refused("belongs to Cluster " + cluster)
 		}
 	}
-	return nil
+	return in.missing
 }
 
 func (w wanted) refused(why string) error {

@@ -69,7 +69,7 @@ func (a *Activities) served(ctx context.Context, c *v1alpha1.Cluster) (connect.A
 	conn, err := a.Clusters.Client(ctx, c)
 	if err == nil {
 		var apis connect.APIs
-		if apis, err = conn.APIs(c.Status.KubernetesVersion); err == nil {
+		if apis, err = conn.APIs(c.Status.KubernetesVersion, c.Status.APIDigest); err == nil {
 			return apis, nil
 		}
 	}

@@ -23,8 +23,18 @@ type APIs struct {
 	Digest string
 }
 
-// APIs gives what the target serves, from the cached discovery. kubernetesVersion is that of the target.
-func (c *Client) APIs(kubernetesVersion string) (APIs, error) {
+// APIs gives what the target serves, from the cached discovery. kubernetesVersion is that of the target, and probed the
+// digest that its last probe found, perhaps by another process: when it is another one, the cache is filled anew.
+func (c *Client) APIs(kubernetesVersion, probed string) (APIs, error) {
+	found, err := c.apis(kubernetesVersion)
+	if err != nil || found.Digest == probed || found.Digest == "" || probed == "" {
+		return found, err
+	}
+	c.Mapper.Reset()
+	return c.apis(kubernetesVersion)
+}
+
+func (c *Client) apis(kubernetesVersion string) (APIs, error) {
 	_, lists, err := c.Discovery.ServerGroupsAndResources()
 	partial, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
 	switch {

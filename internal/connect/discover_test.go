@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -197,5 +198,35 @@ func TestALongWaitThatTheServerAsksForIsAnErrorAtOnce(t *testing.T) {
 	_, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).List(ctx, metav1.ListOptions{})
 	if f := Classify(err); f == nil || f.RetryAfter != time.Hour || Unreachable(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatAnotherProcessFoundToBeServedIsNotTakenFromAnOldCache(t *testing.T) {
+	var more atomic.Bool
+	s, ca := stub(t, func(w http.ResponseWriter, r *http.Request) {
+		if body := `{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","kind":"Deployment"},{"name":"gadgets","kind":"Gadget"}]}`; more.Load() && r.URL.Path == "/apis/apps/v1" {
+			always(http.StatusOK, "application/json", body)(w, r)
+			return
+		}
+		if r.URL.Path == "/apis" { // without the group that fails
+			always(http.StatusOK, "application/json", `{"kind":"APIGroupList","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`)(w, r)
+			return
+		}
+		legacy(w, r)
+	})
+	ours := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+	theirs := clientOf(t, kubeconfigFor(s.URL, ca, "{}"), Options{})
+	before, err := ours.APIs("v1.24.0", "")
+	if err != nil || before.Digest == "" {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	more.Store(true) // a kind in a version that is known: its groups do not tell
+	probed, err := theirs.Probe(t.Context(), &v1alpha1.Cluster{})
+	if err != nil || probed.APIDigest == before.Digest {
+		t.Fatalf("the probe found %q, before it was %q, %v", probed.APIDigest, before.Digest, err)
+	}
+	after, err := ours.APIs("v1.24.0", probed.APIDigest)
+	if _, served := slices.BinarySearch(after.Versions, "apps/v1/Gadget"); err != nil || !served || after.Digest != probed.APIDigest {
+		t.Errorf("%+v, %v", after, err)
 	}
 }

@@ -92,7 +92,7 @@ func TestAProbeOfARealServerFindsVersionGroupsAndIdentity(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	apis, err := c.APIs(got.KubernetesVersion)
+	apis, err := c.APIs(got.KubernetesVersion, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAProbeOfARealServerFindsVersionGroupsAndIdentity(t *testing.T) {
 			t.Errorf("%s is not among what is served", want)
 		}
 	}
-	if other, err := c.APIs("v1.0.0"); err != nil || other.Digest == apis.Digest {
+	if other, err := c.APIs("v1.0.0", ""); err != nil || other.Digest == apis.Digest {
 		t.Errorf("another version has the same digest, %v", err)
 	}
 	if !slices.IsSortedFunc(got.APIGroups, func(a, b v1alpha1.APIGroup) int { return cmpStrings(a.Name, b.Name) }) {
@@ -171,7 +171,7 @@ func TestAFailingGroupIsListedAndLeavesTheOthersWorking(t *testing.T) {
 	if _, _, err := c.Discovery.ServerGroupsAndResources(); !errors.As(err, &partial) {
 		t.Errorf("the cached discovery does not tell the failing group: %v", err)
 	}
-	apis, err := c.APIs("v1")
+	apis, err := c.APIs("v1", "")
 	if diff := cmp.Diff([]string{"broken.example.test"}, apis.Failing); err != nil || diff != "" || apis.Digest != "" {
 		t.Errorf("what is served: digest %q, %v\n%s", apis.Digest, err, diff)
 	}

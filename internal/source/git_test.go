@@ -103,7 +103,7 @@ func TestFetchRefusesWhatCanNeverWork(t *testing.T) {
 		source  v1alpha1.Source
 		message string
 	}{
-		"nothing":        {v1alpha1.Source{}, "spec.source names neither git nor a ConfigMap"},
+		"nothing":        {v1alpha1.Source{}, "spec.source names none of git, oci, helm and configMap"},
 		"a token":        {gitSource("https://S3NT1NEL@127.0.0.1/x", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are, and the user of ssh"},
 		"a query":        {gitSource("https://127.0.0.1/x?private_token=S3NT1NEL", "main", ""), url + " holds credentials, a query or a fragment, which are not supported; only scheme, host and path are, and the user of ssh"},
 		"a file":         {gitSource("file:///etc", "main", ""), url + " is a file URL, which convoy reads only when its operator permits it with --allow-file-sources"},

@@ -18,7 +18,7 @@ type Probed struct {
 	APIGroups         []v1alpha1.APIGroup
 	// APIDigest is empty when it is not known, because a group fails.
 	APIDigest string
-	ClusterID         string
+	ClusterID string
 }
 
 // Clock bounds how often lastProbeTime moves while the verdict stays.
