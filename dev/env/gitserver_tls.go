@@ -10,19 +10,8 @@ import (
 // ServeTLS also serves the repositories over https, to those who log in, and returns the base of their URLs and the
 // authority, as PEM, that signed the server's certificate. It hangs and resumes with the server, and ends with it.
 func (s *GitServer) ServeTLS(user, password string) (url string, authorityPEM []byte, err error) {
-	signer, err := newAuthority("git")
+	certificate, authorityPEM, err := serverCertificate("git")
 	if err != nil {
-		return "", nil, err
-	}
-	certPEM, keyPEM, err := signer.issueServer()
-	if err != nil {
-		return "", nil, err
-	}
-	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return "", nil, fmt.Errorf("read the certificate of the git server: %w", err)
-	}
-	if authorityPEM, err = signer.pem(); err != nil {
 		return "", nil, err
 	}
 	listener, err := listen(0)
