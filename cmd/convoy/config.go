@@ -66,13 +66,18 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.Connect.Concurrency, "cluster-concurrency", 32, "steps that work on one Cluster at once, in this process")
 	f.BoolVar(&c.Connect.AllowInsecureSkipTLSVerify, "allow-insecure-skip-tls-verify", false, "honour insecure-skip-tls-verify in kubeconfigs instead of refusing it")
 	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
-	f.BoolVar(&c.Dial.AllowLoopback, "allow-loopback", false, "connect to loopback addresses when a kubeconfig or source names one; for targets and git servers on this machine")
-	f.Var((*prefixes)(&c.Dial.Deny), "deny-addresses", "address ranges that no kubeconfig or source leads to, comma-separated as in 10.0.0.0/8,2001:db8::/32, besides those that are always refused")
+	c.bindDial(f)
 	c.bindSources(f)
 	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
 	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
 	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
 	f.StringVar(&c.Temporal.File, "temporal-config-file", "", "Temporal configuration file; else TEMPORAL_CONFIG_FILE")
+}
+
+// bindDial binds what says to which addresses convoy connects.
+func (c *config) bindDial(f *pflag.FlagSet) {
+	f.BoolVar(&c.Dial.AllowLoopback, "allow-loopback", false, "connect to loopback addresses when a kubeconfig or source names one; for targets and servers of sources on this machine")
+	f.Var((*prefixes)(&c.Dial.Deny), "deny-addresses", "address ranges that no kubeconfig or source leads to, comma-separated as in 10.0.0.0/8,2001:db8::/32, besides those that are always refused")
 }
 
 // prefixes is the value of a flag that lists address ranges; a flag that is given again adds to it.

@@ -1,4 +1,5 @@
-// Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller.
+// Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller, `convoy render`
+// prints what a Release renders to.
 package main
 
 import (
@@ -18,7 +19,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), versionCommand())
+	root.AddCommand(runCommand(), renderCommand(), versionCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "convoy:", err)
 		os.Exit(1)

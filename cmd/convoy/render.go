@@ -1,0 +1,203 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/yaml"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/render"
+	"kumodo.io/convoy/internal/source"
+)
+
+// rendering is what the command render is asked for.
+type rendering struct {
+	config      // for the flags of sources and connections
+	Files       []string
+	ClusterFile string
+	Folder      string
+	KubeVersion string
+	APIVersions []string
+	Output      string
+}
+
+func renderCommand() *cobra.Command {
+	var r rendering
+	cmd := &cobra.Command{
+		Use:   "render -f release.yaml",
+		Short: "Print what a Release renders to, without a hub or Temporal",
+		Long: strings.TrimSpace(`
+Print the objects that a Release renders to, and on stderr the digest, which is the one that the controller
+writes to status.renderRef.digest.
+
+The files hold the Release, its Cluster, and the ConfigMaps and Secrets that it reads, as YAML or JSON with any number of
+documents; - is the standard input. The source is fetched as the controller does, or taken from a folder: then the folder
+stands for the repository, artifact, chart or ConfigMap, and the path in the Release counts within it.
+
+A chart is told what the status of the Cluster says that it serves, or what --kube-version and --api-versions say. The status
+knows groups and versions; a chart that asks for a kind, as in apps/v1/Deployment, needs the flag.`),
+		Example: `  convoy render -f release.yaml -f values.yaml --cluster-file cluster.yaml --source .
+  kubectl get release podinfo -o yaml | convoy render -f - --source .`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return r.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&r.Files, "filename", "f", nil, "file with the Release, and with what it reads; repeatable")
+	f.StringVar(&r.ClusterFile, "cluster-file", "", "file with the Cluster")
+	f.StringVar(&r.Folder, "source", "", "folder that stands for the source; else the source is fetched")
+	f.StringVar(&r.KubeVersion, "kube-version", "", "version of Kubernetes that a chart is told, such as v1.37.2; else that of the Cluster's status")
+	f.StringSliceVar(&r.APIVersions, "api-versions", nil, "what a chart is told to be served besides, such as apps/v1 or apps/v1/Deployment; comma-separated, repeatable")
+	f.StringVarP(&r.Output, "output", "o", "yaml", "yaml or json")
+	r.bindDial(f)
+	r.bindSources(f)
+	_ = cmd.MarkFlagRequired("filename")
+	return cmd
+}
+
+func (r *rendering) run(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
+	if r.Output != "yaml" && r.Output != "json" {
+		return fmt.Errorf("--output: %q is neither yaml nor json", r.Output)
+	}
+	objects, err := readFiles(append(r.Files, r.clusterFiles()...), in)
+	if err != nil {
+		return err
+	}
+	release, cluster, err := objects.subject()
+	if err != nil {
+		return err
+	}
+	if r.KubeVersion != "" {
+		if _, err := utilversion.ParseSemantic(r.KubeVersion); err != nil {
+			return fmt.Errorf("--kube-version: %q is no version such as v1.37.2", r.KubeVersion)
+		}
+		cluster.Status.KubernetesVersion = r.KubeVersion
+	}
+	bundle, err := r.bundle(ctx, objects, release)
+	if err != nil {
+		return err
+	}
+	rendered, _, err := activities.Render(ctx, objects, activities.RenderRequest{
+		Release: release, Cluster: cluster, Bundle: bundle, Served: r.served,
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.print(out, rendered); err != nil {
+		return err
+	}
+	report(errOut, bundle, rendered)
+	return nil
+}
+
+func (r *rendering) clusterFiles() []string {
+	if r.ClusterFile == "" {
+		return nil
+	}
+	return []string{r.ClusterFile}
+}
+
+// bundle is the source of a Release.
+func (r *rendering) bundle(ctx context.Context, objects objects, release *v1alpha1.Release) (*source.Bundle, error) {
+	if r.Folder != "" {
+		b, err := source.FromFolder(r.Folder, release.Spec.Source, r.Sources)
+		if err != nil {
+			return nil, fmt.Errorf("--source %s: %w", r.Folder, err)
+		}
+		return b, nil
+	}
+	return source.New(objects, dial.New(r.Dial), r.Sources).Fetch(ctx, release.Namespace, release.Spec.Source)
+}
+
+// served is what a chart is told of its Cluster.
+func (r *rendering) served(_ context.Context, c *v1alpha1.Cluster) (connect.APIs, error) {
+	apis := connect.APIs{Versions: r.APIVersions}
+	for _, g := range c.Status.APIGroups {
+		for _, v := range g.Versions {
+			apis.Versions = append(apis.Versions, strings.TrimPrefix(g.Name+"/"+v, "core/"))
+		}
+		if g.Failing {
+			apis.Failing = append(apis.Failing, g.Name)
+		}
+	}
+	return apis, nil
+}
+
+// print writes the objects.
+func (r *rendering) print(out io.Writer, rendered *render.Output) error {
+	for _, o := range rendered.Objects {
+		text, err := o.MarshalJSON()
+		if err == nil && r.Output == "yaml" {
+			text, err = yaml.JSONToYAML(text)
+			text = append([]byte("---\n"), text...)
+		}
+		if err != nil {
+			return fmt.Errorf("print %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report writes what is known besides the objects.
+func report(out io.Writer, bundle *source.Bundle, rendered *render.Output) {
+	_, _ = fmt.Fprintf(out, "revision %s\n%s of %d objects\ndigest %s\n", bundle.Revision, rendered.Type, len(rendered.Objects), rendered.Digest)
+	for _, name := range rendered.Skipped {
+		_, _ = fmt.Fprintf(out, "skipped %s\n", name)
+	}
+	for _, m := range rendered.Mutations {
+		switch {
+		case m.Skipped != "":
+			_, _ = fmt.Fprintf(out, "mutation %s was skipped: %s\n", m.Name, m.Skipped)
+		case m.Matched == 0:
+			_, _ = fmt.Fprintf(out, "mutation %s matched nothing\n", m.Name)
+		}
+	}
+}
+
+// subject gives the one Release and its Cluster, which is one without metadata when it is not given.
+func (o objects) subject() (*v1alpha1.Release, *v1alpha1.Cluster, error) {
+	var release *v1alpha1.Release
+	for _, object := range o {
+		r, ok := object.(*v1alpha1.Release)
+		switch {
+		case !ok:
+		case release != nil:
+			return nil, nil, fmt.Errorf("the files hold more than one Release: %s and %s; give one at a time", release.Name, r.Name)
+		default:
+			release = r
+		}
+	}
+	if release == nil {
+		return nil, nil, fmt.Errorf("the files hold no Release")
+	}
+	if len(validation.IsDNS1123Subdomain(release.Name)) > 0 {
+		return nil, nil, fmt.Errorf("the Release has no valid metadata.name")
+	}
+	cluster := &v1alpha1.Cluster{}
+	cluster.Namespace, cluster.Name = release.Namespace, cmp.Or(release.Spec.ClusterRef.Name, "none")
+	for _, object := range o {
+		if c, ok := object.(*v1alpha1.Cluster); ok && c.Name == cluster.Name && c.Namespace == release.Namespace {
+			return release, c, nil
+		}
+	}
+	for _, object := range o {
+		if c, ok := object.(*v1alpha1.Cluster); ok {
+			return nil, nil, fmt.Errorf("the Release is for Cluster %s/%s, and the files hold Cluster %s/%s", release.Namespace, cluster.Name, c.Namespace, c.Name)
+		}
+	}
+	return release, cluster, nil
+}
