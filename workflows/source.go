@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"kumodo.io/convoy/activities"
-	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 )
 
@@ -24,7 +23,7 @@ func Source(ctx workflow.Context, in delivery.SourceInput) error {
 	s.looks = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalLook, workflow.SignalChannelOptions{
 		Description: "Look at the source now, also in the middle of a backoff.",
 	})
-	s.Interval = cmp.Or(s.Interval, v1alpha1.DefaultPollInterval)
+	s.Interval = cmp.Or(s.Interval, delivery.PollIntervalOf(s.Poll.Source))
 	if s.Next.IsZero() {
 		s.schedule(ctx)
 	}

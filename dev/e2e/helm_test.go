@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,7 @@ data:
   widgets: "{{ .Capabilities.APIVersions.Has "example.test/v1/Widget" }}"
 `,
 	}
-	for name, text := range more {
-		files[name] = text
-	}
+	maps.Copy(files, more)
 	return env.Change{Files: files}
 }
 
@@ -71,7 +70,8 @@ func TestAChartIsRenderedWithValuesOfTheReleaseAndOfTheHubAndAChangeOfThoseIsANe
 	s.release("app", "prod", "", ofChart(repository, &v1alpha1.HelmRender{
 		Values: &runtime.RawExtension{Raw: []byte(`{"text":"hello"}`)},
 		ValuesFrom: []v1alpha1.ValuesReference{
-			{Kind: "ConfigMap", Name: "region"}, {Kind: "Secret", Name: "password", Key: "more"},
+			{Kind: "ConfigMap", Name: "region"},
+			{Kind: "Secret", Name: "password", Key: "more"},
 			{Kind: "ConfigMap", Name: "missing", Optional: true},
 		},
 	}))
@@ -98,7 +98,7 @@ func TestAChartSeesWhatItsClusterServesAtTheNextReconcileAfterItChanged(t *testi
 	repository := s.repository()
 	group := s.uniqueGroup()
 	s.commit(repository, chart(map[string]string{"chart/templates/greeting.yaml": fmt.Sprintf(
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: served}\ndata: {text: '{{ .Capabilities.APIVersions.Has %q }}'}\n", group+"/v1/Widget")}))
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: served}\ndata: {text: '{{ .Capabilities.APIVersions.Has %q }}'}\n", group+"/v1/Gadget")}))
 	s.readyCluster("prod", beta)
 	s.release("app", "prod", "", ofChart(repository, nil))
 	s.awaitDelivered("app")
@@ -107,10 +107,10 @@ func TestAChartSeesWhatItsClusterServesAtTheNextReconcileAfterItChanged(t *testi
 		t.Fatalf("text is %q", got)
 	}
 	before := s.getRelease("app").Status.Rollout.Number
-	s.put(s.on(beta), definition(group, "Widget", "v1"))
+	s.put(s.on(beta), definition(group, "Gadget", "v1"))
 	s.eventually("a probe finds the new kind", func(context.Context) error {
 		s.reprobe()
-		s.request("app")
+		s.ask("app")
 		if got := s.text(beta, "served"); got != "true" {
 			return fmt.Errorf("the chart sees %s", got)
 		}

@@ -61,7 +61,7 @@ func StartRegistry(dir, user, password string) (*Registry, error) {
 		return nil, fmt.Errorf("start the registry: %w", err)
 	}
 	logrus.SetOutput(io.Discard)
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // it lives until Close
+	ctx, cancel := context.WithCancel(context.Background())
 	app := handlers.NewApp(ctx, &configuration.Configuration{
 		Storage: configuration.Storage{"inmemory": nil, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}}},
 		Auth:    configuration.Auth{"htpasswd": configuration.Parameters{"realm": "registry", "path": passwords}},

@@ -19,12 +19,11 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
-
-	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/render"
@@ -33,7 +32,7 @@ import (
 // input is something public that is rendered.
 type input struct {
 	name   string
-	in     func(testing.TB) render.Input
+	in     func(*testing.T) render.Input
 	digest string
 	count  int
 }
@@ -52,8 +51,12 @@ func values(text string) *render.HelmInput {
 }
 
 var inputs = []input{
-	{"podinfo, kustomize", func(t testing.TB) render.Input { return render.Input{Files: podinfo.files(t, "kustomize")} }, "sha256:e6697416bb772cc60deacbaea6c09c98dfb43289186cc07eb77ab290d5657c5f", 3},
-	{"podinfo, an overlay", func(t testing.TB) render.Input {
+	{"podinfo, kustomize", func(t *testing.T) render.Input {
+		t.Helper()
+		return render.Input{Files: podinfo.files(t, "kustomize")}
+	}, "sha256:e6697416bb772cc60deacbaea6c09c98dfb43289186cc07eb77ab290d5657c5f", 3},
+	{"podinfo, an overlay", func(t *testing.T) render.Input {
+		t.Helper()
 		files := map[string][]byte{}
 		for name, content := range podinfo.files(t, "deploy") {
 			files["../../"+name] = content
@@ -64,10 +67,12 @@ var inputs = []input{
 		}
 		return render.Input{Files: files, Path: "overlays/dev"}
 	}, "sha256:e7116b63b25d2649538157b368aa46354b9b35c4c38dcddc8f96a003f4a7d6cf", 10},
-	{"podinfo, chart", func(t testing.TB) render.Input {
+	{"podinfo, chart", func(t *testing.T) render.Input {
+		t.Helper()
 		return render.Input{Files: podinfo.files(t, "charts/podinfo"), Helm: values("")}
 	}, "sha256:7c2561fc33407c8acd00b45460ca7f68f8bc656035cc44cf4487611fcb4fa580", 2},
-	{"podinfo, chart with values", func(t testing.TB) render.Input {
+	{"podinfo, chart with values", func(t *testing.T) render.Input {
+		t.Helper()
 		return render.Input{Files: podinfo.files(t, "charts/podinfo"), Helm: values(`
 replicaCount: 3
 hpa: {enabled: true, maxReplicas: 5}
@@ -78,19 +83,25 @@ serviceMonitor: {enabled: true}
 ui: {message: "1e3", color: "#34577c"}
 `)}
 	}, "sha256:c8ba7f644b7cde4c4ef9b451f59ec8092dd211ee79ccabf68f46aaccee1e6845", 9},
-	{"cert-manager, chart", func(t testing.TB) render.Input {
+	{"cert-manager, chart", func(t *testing.T) render.Input {
+		t.Helper()
 		return render.Input{Files: certManagerChart(t), Helm: values("crds: {enabled: true}\nstartupapicheck: {enabled: false}\n")}
 	}, "sha256:224cc28f1c162afe0199fa30717ae7c16b18f80eae7bbd9f0105fcc421de2d95", 48},
-	{"prometheus-operator, plain", func(t testing.TB) render.Input {
+	{"prometheus-operator, plain", func(t *testing.T) render.Input {
+		t.Helper()
 		return render.Input{Files: only(prometheusOperator.files(t, "."), "bundle.yaml")}
 	}, "sha256:2fa3580341b9713a9bca120c7ce394718958a571378a493cc286088db780a3f9", 15},
-	{"gateway-api, kustomize", func(t testing.TB) render.Input { return render.Input{Files: gatewayAPI.files(t, "config/crd")} }, "sha256:d1420a1e613964558df10ae80164f873f1d7d9a70436c4243186ed20ce668ffa", 12},
-	{"gateway-api, plain", func(t testing.TB) render.Input {
+	{"gateway-api, kustomize", func(t *testing.T) render.Input {
+		t.Helper()
+		return render.Input{Files: gatewayAPI.files(t, "config/crd")}
+	}, "sha256:d1420a1e613964558df10ae80164f873f1d7d9a70436c4243186ed20ce668ffa", 12},
+	{"gateway-api, plain", func(t *testing.T) render.Input {
+		t.Helper()
 		return render.Input{Files: gatewayAPI.files(t, "config/crd/experimental")}
 	}, "sha256:9f3ac103201c4e44ba2451ee6e80c106415a6a75d66b593b3d4bd17f60f8b387", 15},
 }
 
-func rendered(t testing.TB, in render.Input) *render.Output {
+func rendered(t *testing.T, in render.Input) *render.Output {
 	t.Helper()
 	in.TargetNamespace = namespace
 	out, err := render.Render(t.Context(), in)
@@ -178,7 +189,7 @@ func normalize(v any) {
 	}
 }
 
-func decoded(t testing.TB, text []byte) (objects []*unstructured.Unstructured) {
+func decoded(t *testing.T, text []byte) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 1<<16); ; {
 		o := &unstructured.Unstructured{}

@@ -28,7 +28,7 @@ var (
 )
 
 // dir is the folder of a module, which is downloaded when it is not there.
-func (m module) dir(t testing.TB) string {
+func (m module) dir(t *testing.T) string {
 	t.Helper()
 	downloading.Lock()
 	defer downloading.Unlock()
@@ -50,7 +50,7 @@ func (m module) dir(t testing.TB) string {
 }
 
 // files are those of a folder of a module, by slash path.
-func (m module) files(t testing.TB, folder string) map[string][]byte {
+func (m module) files(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	root := os.DirFS(filepath.Join(m.dir(t), folder))
@@ -77,7 +77,7 @@ func only(files map[string][]byte, names ...string) map[string][]byte {
 }
 
 // certManagerChart is the chart as it is released.
-func certManagerChart(t testing.TB) map[string][]byte {
+func certManagerChart(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := certManager.files(t, "deploy/charts/cert-manager")
 	text := strings.NewReplacer("{{IS_PRERELEASE}}", "false", "v0.0.0", "v1.20.0").Replace(string(files["Chart.template.yaml"]))

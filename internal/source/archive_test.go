@@ -12,8 +12,8 @@ import (
 )
 
 // packed is an archive of entries, compressed.
-func packed(t testing.TB, entries ...tar.Header) []byte {
-	t.Helper()
+func packed(tb testing.TB, entries ...tar.Header) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	w := tar.NewWriter(z)
@@ -24,14 +24,14 @@ func packed(t testing.TB, entries ...tar.Header) []byte {
 			h.Typeflag, h.Size = tar.TypeReg, int64(len(content))
 		}
 		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if _, err := w.Write([]byte(content)); h.Typeflag == tar.TypeReg && err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := errors.Join(w.Close(), z.Close()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out.Bytes()
 }

@@ -103,8 +103,8 @@ func (s *ociServer) push(name, tag, configMedia string, layers ...pushed) string
 	return string(m.Digest)
 }
 
-func (s *ociServer) source(name string, ref v1alpha1.OCIRef) v1alpha1.Source {
-	return v1alpha1.Source{OCI: &v1alpha1.OCISource{URL: "oci://" + s.host + "/" + name, Ref: ref}}
+func (s *ociServer) source(ref v1alpha1.OCIRef) v1alpha1.Source {
+	return v1alpha1.Source{OCI: &v1alpha1.OCISource{URL: "oci://" + s.host + "/team/app", Ref: ref}}
 }
 
 const otherConfig = "application/vnd.cncf.flux.config.v1+json"
@@ -120,11 +120,11 @@ func TestAnArtifactIsTakenByTagRangeAndDigestAndAMovedTagIsSeen(t *testing.T) {
 	for want, ref := range map[string]v1alpha1.OCIRef{
 		"1.0.0@" + one + " one": {Tag: "1.0.0"}, "v1.1.0@" + two + " two": {SemVer: ">=1.0.0"}, one + " one": {Digest: one}, "latest@" + latest + " latest": {},
 	} {
-		looked, err := sources.Look(t.Context(), "team", s.source("team/app", ref))
+		looked, err := sources.Look(t.Context(), "team", s.source(ref))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := sources.Fetch(t.Context(), "team", s.source("team/app", ref))
+		b, err := sources.Fetch(t.Context(), "team", s.source(ref))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,12 +134,12 @@ func TestAnArtifactIsTakenByTagRangeAndDigestAndAMovedTagIsSeen(t *testing.T) {
 	}
 	before := s.blobs.Load()
 	moved := s.push("team/app", "1.0.0", otherConfig, layer(mediaTar, packed(t, plainFile("a.yaml", "moved")), nil))
-	b, err := sources.Fetch(t.Context(), "team", s.source("team/app", v1alpha1.OCIRef{Tag: "1.0.0"}))
+	b, err := sources.Fetch(t.Context(), "team", s.source(v1alpha1.OCIRef{Tag: "1.0.0"}))
 	if err != nil || b.Revision != "1.0.0@"+moved || string(b.Files["a.yaml"]) != "moved" {
 		t.Errorf("a moved tag: %+v, %v", b, err)
 	}
 	for range 3 {
-		if _, err := sources.Fetch(t.Context(), "team", s.source("team/app", v1alpha1.OCIRef{Tag: "1.0.0"})); err != nil {
+		if _, err := sources.Fetch(t.Context(), "team", s.source(v1alpha1.OCIRef{Tag: "1.0.0"})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,11 +147,11 @@ func TestAnArtifactIsTakenByTagRangeAndDigestAndAMovedTagIsSeen(t *testing.T) {
 		t.Errorf("%d layers were fetched for one new revision", n)
 	}
 	other := New(nil, anywhere, s.limits()) // a worker that lacks it
-	if b, err := other.Open(t.Context(), "team", s.source("team/app", v1alpha1.OCIRef{Tag: "1.0.0"}), "1.0.0@"+one); err != nil || string(b.Files["a.yaml"]) != "one" {
+	if b, err := other.Open(t.Context(), "team", s.source(v1alpha1.OCIRef{Tag: "1.0.0"}), "1.0.0@"+one); err != nil || string(b.Files["a.yaml"]) != "one" {
 		t.Errorf("an earlier revision: %+v, %v", b, err)
 	}
 	gone := "1.0.0@sha256:" + strings.Repeat("0", 64)
-	_, err = other.Open(t.Context(), "team", s.source("team/app", v1alpha1.OCIRef{Tag: "1.0.0"}), gone)
+	_, err = other.Open(t.Context(), "team", s.source(v1alpha1.OCIRef{Tag: "1.0.0"}), gone)
 	s.wantFailure(err, v1alpha1.ReasonSourceNotFound, "artifact URL moved on: the revision is no longer there")
 }
 
@@ -188,7 +188,7 @@ func TestWhatAnArtifactMayHold(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s.push("team/app", "v1", tc.config, tc.layers...)
-			src := s.source("team/app", v1alpha1.OCIRef{Tag: "v1"})
+			src := s.source(v1alpha1.OCIRef{Tag: "v1"})
 			src.OCI.Path = tc.path
 			b, err := New(nil, anywhere, s.limits()).Fetch(t.Context(), "team", src)
 			if tc.fails != "" {
@@ -230,7 +230,7 @@ func TestAnArtifactThatIsGoneOrTooBigSaysSoAndAnIndexIsRefused(t *testing.T) {
 		{v1alpha1.OCIRef{Tag: "v1"}, small, v1alpha1.ReasonSourceFailed, "artifact URL, tag v1, holds more than 50000 bytes; raise --source-max-repository-bytes"},
 		{v1alpha1.OCIRef{Tag: "v1"}, Limits{}, v1alpha1.ReasonSourceFailed, "artifact URL does not answer as it should"}, // https to a plain server
 	} {
-		_, err := New(nil, anywhere, tc.limits).Fetch(t.Context(), "team", s.source("team/app", tc.ref))
+		_, err := New(nil, anywhere, tc.limits).Fetch(t.Context(), "team", s.source(tc.ref))
 		s.wantFailure(err, tc.reason, tc.message)
 	}
 }
@@ -264,7 +264,7 @@ func TestARegistryThatFailsOrHangsGivesAClassAndNoText(t *testing.T) {
 			return false
 		}
 		s.permitted.Store(&permitted)
-		_, err := New(nil, anywhere, limits).Fetch(t.Context(), "team", s.source("team/app", v1alpha1.OCIRef{Tag: "v1"}))
+		_, err := New(nil, anywhere, limits).Fetch(t.Context(), "team", s.source(v1alpha1.OCIRef{Tag: "v1"}))
 		s.wantFailure(err, v1alpha1.ReasonSourceFailed, message)
 	}
 }
@@ -350,7 +350,7 @@ func TestNoLoginGoesToARegistryInTheOpenUnlessThatIsPermitted(t *testing.T) {
 	s.permitted.Store(&permitted)
 	v := &vault{}
 	v.set("login", map[string]string{"username": "robot", "password": "S3NT1NEL"})
-	src := s.source("team/app", v1alpha1.OCIRef{Tag: "v1"})
+	src := s.source(v1alpha1.OCIRef{Tag: "v1"})
 	src.OCI.SecretRef = &v1alpha1.SourceSecretRef{Name: "login"}
 	_, err := New(v, anywhere, s.limits()).Fetch(context.Background(), "team", src)
 	s.wantFailure(err, v1alpha1.ReasonSourceFailed, "artifact URL cannot be fetched: "+errPlainKey.Error())
