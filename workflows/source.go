@@ -111,7 +111,7 @@ func (s *source) drain(ctx workflow.Context) {
 
 // schedule sets the time of the next look.
 func (s *source) schedule(ctx workflow.Context) {
-	wait := delivery.Jitter(s.Interval, s.Poll.ID(), s.Turn)
+	wait := delivery.Jitter(s.Interval, workflow.GetInfo(ctx).WorkflowExecution.ID, s.Turn)
 	if s.Failures > 0 {
 		wait = min(wait, delivery.Backoff{Base: sourceBackoff, Cap: s.Interval}.Delay(s.Failures))
 	}

@@ -6,3 +6,6 @@ import "syscall"
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// maxRSSPerMiB is a mebibyte in the unit of a process's peak of memory.
+const maxRSSPerMiB = 1 << 10

@@ -1,8 +1,9 @@
 // Command bench measures what convoy costs: it starts a local environment with one target, runs the convoy program as
 // a child, gives it work, and prints time, CPU, memory, requests and workflow events beside the budgets. The suite
 // releases has it deliver, look at and remove many Releases; the suite clusters has it look after many Clusters, some
-// of them dead, and deliver beside them. It judges nothing by its exit code but whether the work was done, and never
-// calls into convoy but for the API types and the names of workflows. People run it through `make bench`.
+// of them dead, and deliver beside them. The suite render needs none of that: it renders, beside Helm and kustomize. It
+// judges nothing by its exit code but whether the work was done, and calls into convoy for renders, the API types and the
+// names of workflows alone. People run it through `make bench`.
 package main
 
 import (
@@ -41,7 +42,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases or clusters")
+	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases, clusters or render")
 	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, or of Clusters, by default 1000")
 	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suite clusters 1")
 	f.IntVar(&o.Dead, "dead", 0, "suite clusters: how many of the Clusters do not answer; default: 50, or a tenth of fewer than 500")
@@ -80,6 +81,8 @@ func (o *options) complete() error {
 	switch o.Suite {
 	case suiteReleases:
 		o.N, o.M, o.Dead = cmp.Or(o.N, 100), cmp.Or(o.M, 4), 0
+	case suiteRender:
+		return nil
 	case suiteClusters:
 		o.N, o.M = cmp.Or(o.N, 1000), cmp.Or(o.M, 1)
 		o.Dead = cmp.Or(o.Dead, min(50, max(2, o.N/10)))
@@ -87,7 +90,7 @@ func (o *options) complete() error {
 			return errors.New("-dead must be at least 2, of which one refuses and one hangs, and at most half of -n")
 		}
 	default:
-		return fmt.Errorf("-suite: %q is neither %s nor %s", o.Suite, suiteReleases, suiteClusters)
+		return fmt.Errorf("-suite: %q is none of %s, %s and %s", o.Suite, suiteReleases, suiteClusters, suiteRender)
 	}
 	if o.N < 1 || o.M < 1 || o.R < 1 || o.Pairs < 1 {
 		return errors.New("-n, -m, -r and -pairs must be at least 1")
@@ -107,9 +110,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) (err error) {
+	if len(args) == 2 && args[0] == renderCaseArg {
+		return runRenderCase(ctx, args[1], os.Stdout)
+	}
 	o, err := parse(args, os.Stderr)
 	if err != nil {
 		return err
+	}
+	if o.Suite == suiteRender {
+		return measureRenders(ctx, os.Stdout)
 	}
 	w, err := newWorld(ctx, o, os.Stderr)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 const (
 	suiteReleases = "releases"
 	suiteClusters = "clusters"
+	suiteRender   = "render"
 )
 
 // suite is what is measured: phases over one world, in order, each on what the one before has left.

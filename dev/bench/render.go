@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/render"
+)
+
+// The suite render runs in processes of this program itself: one for each case, so that its peak of memory is its own. Here
+// alone the bench calls into convoy, because a render touches nothing.
+
+// renderCase is what one process renders.
+type renderCase struct {
+	Kind    string // plain, kustomize or helm
+	Objects int
+	Mutate  bool
+	Theirs  bool // by the library itself
+}
+
+// renderFigures are what it took.
+type renderFigures struct {
+	Seconds float64 `json:"seconds"` // of one render: the median
+	PeakMiB float64 `json:"peakMiB"`
+}
+
+// renderSizes are how many objects are rendered.
+var renderSizes = []int{10, 1000, 10_000}
+
+// measureRenders prints a table of all cases. Ours and theirs of one row run one after the other.
+func measureRenders(ctx context.Context, out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(table, "render\tobjects\tmutations\tours\tobjects/s\tpeak\ttheirs\tpeak\tours by theirs\t")
+	for _, kind := range []string{kindPlain, kindKustomize, kindHelm} {
+		for _, n := range renderSizes {
+			theirs, err := inProcess(ctx, renderCase{kind, n, false, true})
+			if err != nil {
+				return err
+			}
+			for _, mutate := range []bool{false, true} {
+				ours, err := inProcess(ctx, renderCase{kind, n, mutate, false})
+				if err != nil {
+					return err
+				}
+				_, _ = fmt.Fprintf(table, "%s\t%d\t%v\t%.1f ms\t%.0f\t%.0f MiB\t%.1f ms\t%.0f MiB\t%.2f\t\n", kind, n, mutate,
+					1000*ours.Seconds, float64(n)/ours.Seconds, ours.PeakMiB, 1000*theirs.Seconds, theirs.PeakMiB, ours.Seconds/theirs.Seconds)
+			}
+		}
+	}
+	return table.Flush()
+}
+
+// inProcess measures a case in a process of its own.
+func inProcess(ctx context.Context, c renderCase) (renderFigures, error) {
+	arg, err := json.Marshal(c)
+	if err != nil {
+		return renderFigures{}, err
+	}
+	cmd := exec.CommandContext(ctx, os.Args[0], renderCaseArg, string(arg)) //nolint:gosec // this very program
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return renderFigures{}, fmt.Errorf("render %s: %w", arg, err)
+	}
+	var f renderFigures
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
+		return renderFigures{}, fmt.Errorf("render %s: %w", arg, err)
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return renderFigures{}, errors.New("the peak of memory is not known on this system")
+	}
+	f.PeakMiB = float64(usage.Maxrss) / maxRSSPerMiB
+	return f, nil
+}
+
+// renderCaseArg makes this program a process that measures one case.
+const renderCaseArg = "render-case"
+
+// runRenderCase is that process.
+func runRenderCase(ctx context.Context, arg string, out io.Writer) error {
+	var c renderCase
+	if err := json.Unmarshal([]byte(arg), &c); err != nil {
+		return err
+	}
+	in := renderInput(c)
+	runs := max(3, min(50, 20_000/c.Objects))
+	seconds := make([]float64, runs)
+	for i := range seconds {
+		began := time.Now()
+		n, err := c.once(ctx, in)
+		seconds[i] = time.Since(began).Seconds()
+		if err != nil {
+			return err
+		}
+		if n != c.Objects {
+			return fmt.Errorf("%d objects came out, want %d", n, c.Objects)
+		}
+		debug.FreeOSMemory()
+	}
+	slices.Sort(seconds)
+	return json.NewEncoder(out).Encode(renderFigures{Seconds: seconds[runs/2]})
+}
+
+// once renders, and gives how many objects came out.
+func (c renderCase) once(ctx context.Context, in render.Input) (int, error) {
+	if !c.Theirs {
+		out, err := render.Render(ctx, in)
+		if err != nil {
+			return 0, err
+		}
+		return len(out.Objects), nil
+	}
+	switch c.Kind {
+	case kindKustomize:
+		return theirKustomize(in)
+	case kindHelm:
+		return theirHelm(in)
+	}
+	n := 0
+	for _, content := range in.Files {
+		found, err := decodeAll(content)
+		if err != nil {
+			return 0, err
+		}
+		n += found
+	}
+	return n, nil
+}
+
+// decodeAll decodes documents as kubectl does, and counts them.
+func decodeAll(text []byte) (n int, err error) {
+	for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 1<<16); ; {
+		o := unstructured.Unstructured{}
+		err := d.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if len(o.Object) > 0 {
+			n++
+		}
+	}
+}
+
+// renderInput makes the files of a case.
+func renderInput(c renderCase) render.Input {
+	in := render.Input{
+		Files: renderFiles(c.Kind, c.Objects), TargetNamespace: "web",
+		Context: delivery.Context{Cluster: map[string]string{"name": "east", "region": "eu-1"}, Release: delivery.ReleaseContext{Name: "app", Namespace: "default"}},
+		Helm:    &render.HelmInput{ReleaseName: "app", Namespace: "web", Values: map[string]any{"tag": "2"}, Capabilities: render.Capabilities{KubernetesVersion: renderKubernetes}},
+	}
+	if c.Mutate {
+		in.Mutations = []v1alpha1.Mutation{
+			{
+				Name: "region", Target: v1alpha1.MutationTarget{Group: "apps", Kind: "Deployment"},
+				Patch: v1alpha1.Patch{Type: v1alpha1.PatchStrategic, Template: "metadata: {labels: {region: '{{ .cluster.region }}'}}"},
+			},
+			{
+				Name: "replicas", Target: v1alpha1.MutationTarget{Group: "apps", Kind: "Deployment"},
+				CEL: "Object{spec: Object.spec{replicas: object.spec.replicas + 1}}",
+			},
+		}
+	}
+	return in
+}
