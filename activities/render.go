@@ -46,9 +46,13 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	if err == nil {
 		ref, err = a.Renders.Put(ctx, r, out)
 	}
-	if f, ok := failure.As(err); ok && f.Terminal {
+	f, known := failure.As(err)
+	if known && f.Terminal {
 		err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderFailed(r, held, f) })
 		return RenderResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message)}, err
+	}
+	if known && f.Reason != ReasonBusy && ctx.Err() == nil {
+		err = cmp.Or(a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.RenderRetrying(r, held, f) }), err)
 	}
 	if err != nil {
 		return RenderResult{}, err

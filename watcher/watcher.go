@@ -1,6 +1,6 @@
 // Package watcher turns changes of Clusters and Releases, and of the Secrets and ConfigMaps that they read, into
 // signals to their workflows and to those of the sources that Releases use, which it starts when they are not running. It adds finalizers before the first
-// signal. It decides nothing about deliveries and never touches a target; cmd/convoy runs it.
+// signal. Its receiver of webhooks makes sources look when somebody tells of a push. It decides nothing about deliveries and never touches a target; cmd/convoy runs it.
 package watcher
 
 import (
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -38,6 +39,8 @@ type Starter interface {
 type Options struct {
 	// ResyncPeriod is over how long a resync is spread. It is also the SyncPeriod of the manager's cache.
 	ResyncPeriod time.Duration
+	// WebhookAddress is where pushes are told of; empty for nowhere.
+	WebhookAddress string
 }
 
 // request is one reason to wake the workflow of one object.
@@ -63,6 +66,11 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod}
 	if err := w.index(mgr); err != nil {
 		return err
+	}
+	if o.WebhookAddress != "" {
+		if err := addReceiver(mgr, o.WebhookAddress, starter, metrics.Registry); err != nil {
+			return err
+		}
 	}
 	clusters, err := newController(mgr, "cluster", w.reconcileCluster)
 	if err != nil {

@@ -59,6 +59,8 @@ const (
 	ReasonRendered = "Rendered"
 	// ReasonRenderFailed: the source or a mutation is not valid; looked at again at the interval and at a change.
 	ReasonRenderFailed = "RenderFailed"
+	// ReasonRenderRetrying: what a chart asks of its Cluster cannot be read at the moment; retried.
+	ReasonRenderRetrying = "RenderRetrying"
 	// ReasonEmptyRender: the render holds no object where the one before did; refused unless syncPolicy.allowEmpty.
 	ReasonEmptyRender = "EmptyRender"
 	// ReasonProgressing: a rollout is under way.

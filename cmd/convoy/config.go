@@ -36,6 +36,7 @@ type config struct {
 	StopTimeout     time.Duration
 	HealthAddress   string
 	MetricsAddress  string
+	WebhookAddress  string
 	LogFormat       string
 	Verbose         bool
 	Temporal        temporalFlags
@@ -60,6 +61,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.StopTimeout, "stop-timeout", 20*time.Second, "time that running steps have to end when the process stops; keep it below the grace period of the pod")
 	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of /metrics; 0 for none")
+	f.StringVar(&c.WebhookAddress, "webhook-address", "", "address at which the watcher is told of pushes, such as :9292; none when empty")
 	f.StringVar(&c.LogFormat, "log-format", "json", "json or text")
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")
 	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")

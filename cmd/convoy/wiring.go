@@ -200,7 +200,7 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Wo
 		}
 	}
 	if c.has(roleWatcher) {
-		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod})
+		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress})
 	}
 	return nil
 }

@@ -112,6 +112,20 @@ func TestABrokenAPIGroupHarmsOnlyWhoNeedsIt(t *testing.T) {
 		t.Errorf("text of the other Release is %q", got)
 	}
 
+	// A chart that asks whether the group is served is not told no: that would prune what it has for it.
+	repository := s.repository()
+	s.commit(repository, chart(map[string]string{"chart/templates/greeting.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: charted}\n" +
+		"data: {text: '{{ .Capabilities.APIVersions.Has \"broken.example.test/v1beta1\" }}'}\n"}))
+	s.release("charted", "prod", "", ofChart(repository, nil), given)
+	s.eventually("the chart waits for the group", func(context.Context) error {
+		r := s.getRelease("charted")
+		if err := s.compare(r.Status.Conditions, v1alpha1.ConditionRendered, metav1.ConditionFalse, v1alpha1.ReasonRenderRetrying, r.Generation); err != nil {
+			return err
+		}
+		s.wantMessage(r.Status.Conditions, v1alpha1.ConditionRendered, "broken.example.test")
+		return nil
+	})
+
 	for _, name := range []string{"sound", "needy"} {
 		s.remove(s.getRelease(name))
 		s.awaitGone(s.hub, &v1alpha1.Release{ObjectMeta: s.meta(name)})
@@ -128,6 +142,10 @@ func TestABrokenAPIGroupHarmsOnlyWhoNeedsIt(t *testing.T) {
 		}
 		return nil
 	})
+	s.awaitDelivered("charted")
+	if got := s.textOn(on, "charted"); got != "false" {
+		t.Errorf("the chart was told %s", got)
+	}
 }
 
 // awaitFailedApply waits until a Release says that objects could not be applied, for now or for good.

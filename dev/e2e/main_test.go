@@ -43,6 +43,7 @@ var (
 	temporal    temporalclient.Client
 	hubFile     string // kubeconfig of the hub
 	metricsAt   string // address of the metrics of the shared convoy
+	webhooksAt  string // where it is told of pushes
 	scheme      = newScheme()
 )
 
@@ -105,7 +106,10 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	if metricsAt, err = freeAddress(); err == nil {
-		shared, err = newConvoy("shared", "--metrics-address="+metricsAt)
+		webhooksAt, err = freeAddress()
+	}
+	if err == nil {
+		shared, err = newConvoy("shared", "--metrics-address="+metricsAt, "--webhook-address="+webhooksAt)
 	}
 	if err == nil {
 		err = shared.start(ctx)

@@ -24,10 +24,11 @@ type APIs struct {
 }
 
 // APIs gives what the target serves, from the cached discovery. kubernetesVersion is that of the target, and probed the
-// digest that its last probe found, perhaps by another process: when it is another one, the cache is filled anew.
+// digest that its last probe found, perhaps by another process: when it is another one, or a group fails here, the cache is
+// filled anew.
 func (c *Client) APIs(kubernetesVersion, probed string) (APIs, error) {
 	found, err := c.apis(kubernetesVersion)
-	if err != nil || found.Digest == probed || found.Digest == "" || probed == "" {
+	if err != nil || found.Digest == probed || probed == "" {
 		return found, err
 	}
 	c.Mapper.Reset()

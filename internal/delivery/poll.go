@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -60,8 +61,19 @@ func (p Poll) ID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// String is for people: the URL, and what is taken of it.
+// maxPollText keeps summaries of workflows and activities below the 400 bytes that Temporal takes.
+const maxPollText = 300
+
+// String is for people: the URL, and what is taken of it, cut.
 func (p Poll) String() string {
+	text := p.text()
+	if len(text) > maxPollText {
+		text = strings.ToValidUTF8(text[:maxPollText], "") + "…"
+	}
+	return text
+}
+
+func (p Poll) text() string {
 	switch s := p.Source; {
 	case s.Git != nil:
 		r := s.Git.Ref

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,5 +65,9 @@ func TestAPollSaysWhatItLooksAt(t *testing.T) {
 		if poll, _ := PollOf("default", src); poll.String() != want {
 			t.Errorf("%q, want %q", poll, want)
 		}
+	}
+	long, _ := PollOf("default", v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.test/" + strings.Repeat("ä", 1000)}})
+	if n := len(long.String()); n > 350 {
+		t.Errorf("%d bytes, more than a summary may have", n)
 	}
 }

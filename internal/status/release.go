@@ -51,6 +51,12 @@ func RenderFailed(r *v1alpha1.Release, source v1alpha1.SourceStatus, f *failure.
 	fail(r, v1alpha1.ConditionRendered, f.Reason, f.Message)
 }
 
+// RenderRetrying records that a chart needs to know something of its Cluster that cannot be read for now.
+func RenderRetrying(r *v1alpha1.Release, source v1alpha1.SourceStatus, f *failure.Error) {
+	sourceReady(r, source)
+	fail(r, v1alpha1.ConditionRendered, v1alpha1.ReasonRenderRetrying, f.Message)
+}
+
 // Render is what a render found, for the status.
 type Render struct {
 	Inputs string

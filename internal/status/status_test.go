@@ -64,6 +64,12 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			}},
 			"SourceReady=True/Fetched Rendered=False/RenderFailed Ready=False/RenderFailed Stalled=True/RenderFailed",
 		},
+		"a chart that cannot learn what its Cluster serves waits": {
+			[]func(*v1alpha1.Release){func(r *v1alpha1.Release) {
+				status.RenderRetrying(r, v1alpha1.SourceStatus{}, failure.Transient(v1alpha1.ReasonRenderFailed, nil, "the group does not answer"))
+			}},
+			"SourceReady=True/Fetched Rendered=False/RenderRetrying Ready=False/RenderRetrying Reconciling=True/RenderRetrying",
+		},
 		"a rollout under way is neither ready nor not": {
 			[]func(*v1alpha1.Release){started},
 			base + "Applied=Unknown/Progressing Healthy=Unknown/Progressing Ready=Unknown/Progressing Reconciling=True/Progressing",
