@@ -64,11 +64,11 @@ func git(url, branch string) v1alpha1.Source {
 }
 
 // newTestReceiver knows Releases of two namespaces; reads counts the reads of Secrets.
-func newTestReceiver(t testing.TB, l *looks) (r *receiver, reads *int) {
-	t.Helper()
+func newTestReceiver(tb testing.TB, l *looks) (r *receiver, reads *int) {
+	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	key := func(namespace string, data map[string][]byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: webhookSecret}, Data: data}
@@ -118,18 +118,18 @@ func post(r *receiver, path, body, key string, change ...func(http.Header)) *htt
 	return w
 }
 
-func workflowOf(namespace string, src v1alpha1.Source) string {
-	poll, _ := delivery.PollOf(namespace, src)
+func workflowOf(src v1alpha1.Source) string {
+	poll, _ := delivery.PollOf("team", src)
 	return delivery.SourceWorkflowID(poll.ID())
 }
 
 const githubPush = `{"ref":"refs/heads/main","repository":{"clone_url":"https://git.example.test/team/app.git","ssh_url":"git@git.example.test:team/app.git","html_url":"https://git.example.test/team/app"}}`
 
 func TestAPushMakesTheSourcesLookThatAreTakenFromItsRepository(t *testing.T) {
-	app := workflowOf("team", git("https://git.example.test/team/app.git", "main"))
-	next := workflowOf("team", git("git@git.example.test:Team/App", "next"))
-	artifact := workflowOf("team", v1alpha1.Source{OCI: &v1alpha1.OCISource{URL: "oci://registry.example.test:5000/team/app"}})
-	chart := workflowOf("team", v1alpha1.Source{Helm: &v1alpha1.HelmSource{URL: "oci://registry.example.test:5000/charts", Chart: "app"}})
+	app := workflowOf(git("https://git.example.test/team/app.git", "main"))
+	next := workflowOf(git("git@git.example.test:Team/App", "next"))
+	artifact := workflowOf(v1alpha1.Source{OCI: &v1alpha1.OCISource{URL: "oci://registry.example.test:5000/team/app"}})
+	chart := workflowOf(v1alpha1.Source{Helm: &v1alpha1.HelmSource{URL: "oci://registry.example.test:5000/charts", Chart: "app"}})
 	cases := map[string]struct {
 		path, body string
 		want       []string
