@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"net"
 	"testing"
 
@@ -194,15 +196,23 @@ func (s *faultScene) useKey(key string) {
 	})
 }
 
+// fetchedAgain waits until the Release has tried for the third time.
+func fetchedAgain(s *faultScene) {
+	s.Helper()
+	s.awaitAttempt(s.releaseWorkflow("app"), "FetchSource", 3)
+}
+
 func TestASourceThatCannotBeReadSaysWhyAndRecovers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct {
 		git          bool
 		happen, mend func(*faultScene)
+		retried      func(*faultScene)
 		names        []string
 	}{
 		"the ConfigMap is missing": {
 			false, func(s *faultScene) { s.remove(s.source) }, func(s *faultScene) { s.configMap("source", sound()) },
+			fetchedAgain,
 			[]string{"ConfigMap source"},
 		},
 		"the branch is missing": {
@@ -210,10 +220,19 @@ func TestASourceThatCannotBeReadSaysWhyAndRecovers(t *testing.T) {
 				_, err := s.repository.Git(s.ctx, "push", "origin", "--delete", "stable")
 				s.must(err)
 			}, (*faultScene).push,
+			func(s *faultScene) { // by the workflow of the source, for all who use it
+				s.eventually("the source is looked at again", func(context.Context) error {
+					if n := s.looks(s.sourceWorkflow("app")); n < 5 {
+						return fmt.Errorf("%d looks", n)
+					}
+					return nil
+				})
+			},
 			[]string{"branch stable"},
 		},
 		"the path is missing": {
 			true, func(s *faultScene) { s.commit(s.repository, env.Change{Branch: "stable", Delete: []string{"apps"}}) }, (*faultScene).push,
+			fetchedAgain,
 			[]string{"branch stable", "path apps"},
 		},
 	} {
@@ -222,7 +241,7 @@ func TestASourceThatCannotBeReadSaysWhyAndRecovers(t *testing.T) {
 			fault.happen(s)
 			before := s.awaitRelease("app", v1alpha1.ConditionSourceReady, metav1.ConditionFalse, v1alpha1.ReasonSourceNotFound)
 			s.wantMessage(before.Status.Conditions, v1alpha1.ConditionReady, fault.names...)
-			s.awaitAttempt(s.releaseWorkflow("app"), "FetchSource", 3)
+			fault.retried(s)
 			if after := s.getRelease("app"); after.ResourceVersion != before.ResourceVersion {
 				t.Errorf("a retry wrote the Release")
 			}
