@@ -48,8 +48,11 @@ func (a *Activities) FetchSource(ctx context.Context, in FetchInput) (FetchResul
 	if err != nil {
 		return FetchResult{}, a.sourceFailed(ctx, r, err)
 	}
-	out.Revision, out.Digest, out.Word = bundle.Revision, bundle.Digest, in.Word
-	if polled && !known {
+	out.Revision, out.Digest = bundle.Revision, bundle.Digest
+	switch {
+	case known:
+		out.Word = in.Word
+	case polled:
 		out.Word = delivery.Word{Poll: poll.ID(), Revision: bundle.Revision, At: began}
 	}
 	return out, nil

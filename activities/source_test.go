@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/api/serviceerror"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -179,5 +180,20 @@ func TestWhatIsKnownOfASourceIsTakenUnlessTheReleaseNamesAnotherOrAsksItself(t *
 				t.Errorf("the Release says %q, want %q", says, tc.want)
 			}
 		})
+	}
+}
+
+func TestWhatIsKnownOfAFormerSourceIsForgottenWithIt(t *testing.T) {
+	r := using("default", "app", v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "app"}}, "")
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app"}, Data: map[string]string{"a.yaml": "a"}}
+	hub := hubWith(t, interceptor.Funcs{}, r, cm)
+	a := &Activities{Deps: Deps{Hub: hub, Status: status.NewWriter(hub, events.NewFakeRecorder(8)), Sources: source.New(hub, nil, source.Limits{})}}
+	in := FetchInput{
+		Key:  delivery.Key{Namespace: "default", Name: "app", UID: string(r.UID)},
+		Word: delivery.Word{Poll: "of a repository", Reason: v1alpha1.ReasonSourceFailed, Message: "it does not answer"},
+	}
+	out, err := a.FetchSource(t.Context(), in)
+	if err != nil || out.Revision == "" || !out.Word.Same(delivery.Word{}) {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
