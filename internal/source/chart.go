@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,10 +22,11 @@ import (
 const maxIndexBytes = 64 << 20
 
 var (
-	errNoIndex  = errors.New("has no index.yaml")
-	errIndex    = errors.New("has an index.yaml that is none")
-	errDigest   = errors.New("is not the archive whose digest the index.yaml has")
-	errChartURL = errors.New("has no URL in the index.yaml that can be fetched")
+	errNoIndex   = errors.New("has no index.yaml")
+	errIndex     = errors.New("has an index.yaml that is none")
+	errLongIndex = fmt.Errorf("has an index.yaml of more than %d bytes", maxIndexBytes)
+	errDigest    = errors.New("is not the archive whose digest the index.yaml has")
+	errChartURL  = errors.New("has no URL in the index.yaml that can be fetched")
 )
 
 // chart checks a Helm source.
@@ -95,7 +97,7 @@ func (s *Sources) chartRepository(
 			return nil, err
 		}
 	}
-	client := s.httpClient(about.cred.authority, func(string) bool { return a.scheme() == schemeHTTP })
+	client := s.httpClient(about.cred, func(string) bool { return a.scheme() == schemeHTTP })
 	return &chartRepository{client, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
 }
 
@@ -134,10 +136,12 @@ func (e entry) digest() (string, bool) {
 // find reads the index, and finds a version in it: the named one, or the newest that the source asks for.
 func (r *chartRepository) find(ctx context.Context, named string) (entry, error) {
 	text, err := r.get(ctx, r.base.JoinPath("index.yaml"), maxIndexBytes)
-	if isMissing(err) {
+	switch {
+	case isMissing(err):
 		return entry{}, errNoIndex
-	}
-	if err != nil {
+	case errors.Is(err, errRepositoryTooBig) && r.limits.MaxRepositoryBytes >= maxIndexBytes: // else it is the operator's limit
+		return entry{}, errLongIndex
+	case err != nil:
 		return entry{}, err
 	}
 	var index struct {
