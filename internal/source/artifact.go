@@ -70,7 +70,10 @@ var (
 // lookArtifact gives the newest revision.
 func (s *Sources) lookArtifact(ctx context.Context, of func(context.Context) (artifact, error)) (string, error) {
 	v, err := withArtifact(ctx, s, of, func(ctx context.Context, a artifact) (version, error) { return s.newestOf(ctx, a) })
-	return v.revision(), err
+	if err != nil {
+		return "", err
+	}
+	return v.revision(), nil
 }
 
 func (s *Sources) fetchArtifact(ctx context.Context, of func(context.Context) (artifact, error)) (*Bundle, error) {

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -172,4 +175,41 @@ func TestADigestThatRevisionsCannotHoldIsRefusedAtOnce(t *testing.T) {
 	s.permitted.Store(&permitted)
 	_, err := New(nil, anywhere, s.limits()).Look(t.Context(), "team", s.source("team/app", v1alpha1.OCIRef{Tag: "v1"}))
 	s.wantFailure(err, v1alpha1.ReasonSourceFailed, "artifact URL, tag v1, has a digest that is not sha256")
+}
+
+func TestChartsOfOneRepositoryThatAreAskedForTogetherShareOneIndex(t *testing.T) {
+	release, gets := make(chan struct{}), atomic.Int32{}
+	digest := strings.Repeat("ab", 32)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		gets.Add(1)
+		<-release
+		_, _ = fmt.Fprintf(w, "entries: {a: [{version: 1.0.0, digest: %[1]s}], b: [{version: 2.0.0, digest: %[1]s}]}", digest)
+	}))
+	t.Cleanup(server.Close)
+	sources := New(nil, anywhere, Limits{})
+	waiting := func() int {
+		sources.flights.mu.Lock()
+		defer sources.flights.mu.Unlock()
+		for key, fl := range sources.flights.running {
+			if strings.HasPrefix(key, "index ") {
+				return fl.waiting
+			}
+		}
+		return 0
+	}
+	var wait sync.WaitGroup
+	for chart, want := range map[string]string{"a": "1.0.0@sha256:" + digest, "b": "2.0.0@sha256:" + digest} {
+		wait.Go(func() {
+			got, err := sources.Look(t.Context(), "team", v1alpha1.Source{Helm: &v1alpha1.HelmSource{URL: server.URL, Chart: chart}})
+			if err != nil || got != want {
+				t.Errorf("chart %s: %q, %v", chart, got, err)
+			}
+		})
+	}
+	eventually(t, "both wait", func() bool { return waiting() == 2 })
+	close(release)
+	wait.Wait()
+	if n := gets.Load(); n != 1 {
+		t.Errorf("the index was fetched %d times", n)
+	}
 }

@@ -73,6 +73,7 @@ func versionsOf(text string) (*semver.Constraints, error) {
 // chartRepository is one chart of a repository.
 type chartRepository struct {
 	client   *http.Client
+	flights  *flights
 	base     *url.URL
 	about    artifactWords
 	limits   Limits
@@ -98,7 +99,7 @@ func (s *Sources) chartRepository(
 		}
 	}
 	client := s.httpClient(about.cred, func(string) bool { return a.scheme() == schemeHTTP })
-	return &chartRepository{client, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
+	return &chartRepository{client, s.flights, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
 }
 
 func (r *chartRepository) words() artifactWords { return r.about }
@@ -133,25 +134,37 @@ func (e entry) digest() (string, bool) {
 	return "sha256:" + hexed, err == nil && len(raw) == sha256.Size
 }
 
+// index reads what the repository has, by chart. All charts of it that are asked for at the same time share one answer:
+// the indexes of large repositories take a hundred times the memory of a chart.
+func (r *chartRepository) index(ctx context.Context) (map[string][]entry, error) {
+	return join(ctx, r.flights, "index "+r.about.cred.key+" "+r.base.String(), func(ctx context.Context) (map[string][]entry, error) {
+		text, err := r.get(ctx, r.base.JoinPath("index.yaml"), maxIndexBytes)
+		switch {
+		case isMissing(err):
+			return nil, errNoIndex
+		case errors.Is(err, errRepositoryTooBig) && r.limits.MaxRepositoryBytes >= maxIndexBytes: // else it is the operator's limit
+			return nil, errLongIndex
+		case err != nil:
+			return nil, err
+		}
+		var index struct {
+			Entries map[string][]entry `json:"entries"`
+		}
+		if err := yaml.Unmarshal(text, &index); err != nil || index.Entries == nil {
+			return nil, errIndex
+		}
+		return index.Entries, nil
+	})
+}
+
 // find reads the index, and finds a version in it: the named one, or the newest that the source asks for.
 func (r *chartRepository) find(ctx context.Context, named string) (entry, error) {
-	text, err := r.get(ctx, r.base.JoinPath("index.yaml"), maxIndexBytes)
-	switch {
-	case isMissing(err):
-		return entry{}, errNoIndex
-	case errors.Is(err, errRepositoryTooBig) && r.limits.MaxRepositoryBytes >= maxIndexBytes: // else it is the operator's limit
-		return entry{}, errLongIndex
-	case err != nil:
+	index, err := r.index(ctx)
+	if err != nil {
 		return entry{}, err
 	}
-	var index struct {
-		Entries map[string][]entry `json:"entries"`
-	}
-	if err := yaml.Unmarshal(text, &index); err != nil || index.Entries == nil {
-		return entry{}, errIndex
-	}
 	byVersion := map[string]entry{}
-	for _, e := range index.Entries[r.name] {
+	for _, e := range index[r.name] {
 		if _, known := byVersion[e.Version]; !known {
 			byVersion[e.Version] = e
 		}
