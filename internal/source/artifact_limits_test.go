@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -116,6 +117,27 @@ func TestNoRefreshTokenGoesOutInTheOpenUnlessThatIsPermitted(t *testing.T) {
 	open.AllowPlainHTTPCredentials = true
 	if _, err := New(v, anywhere, open).Fetch(t.Context(), "team", src); err != nil || !strings.Contains(bodies.String(), "S3NT1NEL") {
 		t.Errorf("permitted: %v", err)
+	}
+}
+
+func TestNoLoginStepsDownFromARegistryOverHTTPSToAServerOfTokensOverHTTP(t *testing.T) {
+	var asked atomic.Int32
+	tokens := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(tokens.Close)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+tokens.URL+`/token",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	v := &vault{}
+	v.set("login", map[string]string{"username": "robot", "password": "S3NT1NEL", keyAuthority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))})
+	address := "oci://" + strings.TrimPrefix(server.URL, "https://") + "/team/app"
+	src := v1alpha1.Source{OCI: &v1alpha1.OCISource{URL: address, SecretRef: &v1alpha1.SourceSecretRef{Name: "login"}}}
+	permissive := Limits{AllowPlainHTTPCredentials: true, PlainHTTPRegistries: []string{strings.TrimPrefix(tokens.URL, "http://")}}
+	_, err := New(v, anywhere, permissive).Look(t.Context(), "team", src)
+	wantFailure(t, err, address, false, v1alpha1.ReasonSourceFailed, "artifact URL does not answer as it should")
+	if asked.Load() != 0 {
+		t.Error("the server of tokens was asked")
 	}
 }
 
