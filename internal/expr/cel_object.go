@@ -223,7 +223,9 @@ func nativeScalar(v ref.Val, path string) (any, error) {
 			return int64(v), nil //nolint:gosec // compared on the line above
 		}
 	case types.Double:
-		if f := float64(v); !math.IsNaN(f) && !math.IsInf(f, 0) {
+		if f := float64(v); f == 0 {
+			return float64(0), nil // without a sign, which JSON would keep in this one and lose when it is read again
+		} else if !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return f, nil
 		}
 	case types.Bytes:

@@ -10,7 +10,7 @@ import (
 
 func FuzzYAML(f *testing.F) {
 	for _, seed := range []string{
-		"a: b", "a: &x [1, *x]", "- <<: {a: b}\n  a: c\n", "{1: 0x1F, 2: 1e3, ? [a] : b}", "a: |\n  x\n---\nb: >-\n  y\n", "\"\\ud83d\": 2024-01-01",
+		"a: b", "a: &x [1, *x]", "- <<: {a: b}\n  a: c\n", "{1: 0x1F, 2: 1e3, ? [a] : b}", "a: |\n  x\n---\nb: >-\n  y\n", "[-0, -0.0, -.0, -1e-999]", "\"\\ud83d\": 2024-01-01",
 		"a: !!str 1\nb: yes\nc: 0644\nd: 9223372036854775807\ne: ~", "%YAML 1.1\n---\n", "\ufeffa: 'x'", bomb(),
 	} {
 		f.Add([]byte(seed))

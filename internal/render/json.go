@@ -128,5 +128,5 @@ func number(s string) (any, error) {
 	if err != nil {
 		return nil, parseError{0, "a number cannot be kept as JSON"}
 	}
-	return f, nil
+	return unsigned(f), nil
 }

@@ -220,7 +220,7 @@ func (c *converter) scalar(n *yaml.Node) (any, error) {
 		if n.Decode(&f) != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil, parseError{n.Line, "a number cannot be written as JSON"}
 		}
-		return f, nil
+		return unsigned(f), nil
 	case "!!str":
 		plain := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
 		if b, ok := kubectlBoolean(n.Value); ok && plain && c.kubectlBooleans {
@@ -231,6 +231,14 @@ func (c *converter) scalar(n *yaml.Node) (any, error) {
 		return n.Value, nil
 	}
 	return nil, parseError{n.Line, fmt.Sprintf("the tag %q is not supported", short(n.Tag))}
+}
+
+// unsigned takes the sign off a zero: read again, "-0" is the integer 0, and would have another digest.
+func unsigned(f float64) float64 {
+	if f == 0 {
+		return 0
+	}
+	return f
 }
 
 func kubectlBoolean(s string) (value, ok bool) {
