@@ -189,7 +189,7 @@ func (s *Sources) explainArtifact(ctx context.Context, a artifact, err error) er
 
 // contentErrors say themselves what is wrong with an artifact.
 var contentErrors = []error{
-	errNoArchive, errDeepArchive, errNoChart, errNoIndex, errIndex, errLongIndex, errDigest, errChartURL, errDigestKind,
+	errNoArchive, errDeepArchive, errNoChart, errNoIndex, errIndex, errLongIndex, errFullIndex, errElsewhere, errDigest, errChartURL, errDigestKind,
 	errArtifactIndex, errImage, errNoManifest, errLayer, errManyLayers, errManyTags,
 }
 

@@ -6,27 +6,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
-	"sigs.k8s.io/yaml"
 
 	"kumodo.io/convoy/api/v1alpha1"
 )
 
-// maxIndexBytes bounds the index of a chart repository: the largest public ones are a third of that.
-const maxIndexBytes = 64 << 20
-
 var (
-	errNoIndex   = errors.New("has no index.yaml")
-	errIndex     = errors.New("has an index.yaml that is none")
-	errLongIndex = fmt.Errorf("has an index.yaml of more than %d bytes", maxIndexBytes)
-	errDigest    = errors.New("is not the archive whose digest the index.yaml has")
-	errChartURL  = errors.New("has no URL in the index.yaml that can be fetched")
+	errDigest   = errors.New("is not the archive whose digest the index.yaml has")
+	errChartURL = errors.New("has no URL in the index.yaml that can be fetched")
 )
 
 // chart checks a Helm source.
@@ -74,6 +66,7 @@ func versionsOf(text string) (*semver.Constraints, error) {
 type chartRepository struct {
 	client   *http.Client
 	flights  *flights
+	reading  chan struct{} // is full while a large index is read
 	base     *url.URL
 	about    artifactWords
 	limits   Limits
@@ -99,7 +92,7 @@ func (s *Sources) chartRepository(
 		}
 	}
 	client := s.httpClient(about.cred, func(string) bool { return a.scheme() == schemeHTTP })
-	return &chartRepository{client, s.flights, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
+	return &chartRepository{client, s.flights, s.indexes, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
 }
 
 func (r *chartRepository) words() artifactWords { return r.about }
@@ -107,13 +100,6 @@ func (r *chartRepository) key() string {
 	return r.about.cred.key + " " + r.base.String() + " " + r.name
 }
 func (r *chartRepository) path() string { return "" }
-
-// entry is a version of a chart in an index.
-type entry struct {
-	Version string   `json:"version"`
-	URLs    []string `json:"urls"`
-	Digest  string   `json:"digest"`
-}
 
 func (r *chartRepository) look(ctx context.Context) (version, error) {
 	found, err := r.find(ctx, "")
@@ -132,29 +118,6 @@ func (e entry) digest() (string, bool) {
 	hexed := strings.ToLower(strings.TrimPrefix(e.Digest, "sha256:"))
 	raw, err := hex.DecodeString(hexed)
 	return "sha256:" + hexed, err == nil && len(raw) == sha256.Size
-}
-
-// index reads what the repository has, by chart. All charts of it that are asked for at the same time share one answer:
-// the indexes of large repositories take a hundred times the memory of a chart.
-func (r *chartRepository) index(ctx context.Context) (map[string][]entry, error) {
-	return join(ctx, r.flights, "index "+r.about.cred.key+" "+r.base.String(), func(ctx context.Context) (map[string][]entry, error) {
-		text, err := r.get(ctx, r.base.JoinPath("index.yaml"), maxIndexBytes)
-		switch {
-		case isMissing(err):
-			return nil, errNoIndex
-		case errors.Is(err, errRepositoryTooBig) && r.limits.MaxRepositoryBytes >= maxIndexBytes: // else it is the operator's limit
-			return nil, errLongIndex
-		case err != nil:
-			return nil, err
-		}
-		var index struct {
-			Entries map[string][]entry `json:"entries"`
-		}
-		if err := yaml.Unmarshal(text, &index); err != nil || index.Entries == nil {
-			return nil, errIndex
-		}
-		return index.Entries, nil
-	})
 }
 
 // find reads the index, and finds a version in it: the named one, or the newest that the source asks for.
@@ -220,7 +183,7 @@ func (r *chartRepository) download(ctx context.Context, e entry) (archive []byte
 	if r.base.Scheme == schemeHTTPS && at.Scheme != schemeHTTPS {
 		return nil, "", errDown
 	}
-	archive, err = r.get(ctx, at, r.limits.MaxRepositoryBytes)
+	archive, err = r.get(ctx, at, r.limits.MaxRepositoryBytes, true)
 	if err != nil {
 		return nil, "", err
 	}
@@ -233,13 +196,16 @@ func (r *chartRepository) download(ctx context.Context, e entry) (archive []byte
 }
 
 // get fetches from the repository or from where its index leads: a login is for the very scheme, host and port of the
-// repository.
-func (r *chartRepository) get(ctx context.Context, at *url.URL, limit int64) ([]byte, error) {
+// repository. asItIs keeps what some servers call the encoding of an archive: its digest is that of the compressed bytes.
+func (r *chartRepository) get(ctx context.Context, at *url.URL, limit int64, asItIs bool) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return nil, errChartURL
 	}
-	if (address{url: at}).origin() == (address{url: r.base}).origin() {
+	if asItIs {
+		req.Header.Set("Accept-Encoding", "identity")
+	}
+	if r.isOwn(at) {
 		switch c := r.about.cred; {
 		case c.token != "":
 			req.Header.Set("Authorization", "Bearer "+c.token)
@@ -252,8 +218,8 @@ func (r *chartRepository) get(ctx context.Context, at *url.URL, limit int64) ([]
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return nil, statusError(res.StatusCode)
+	if err := r.answerOf(res.StatusCode, res.Request.URL); err != nil {
+		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	if err == nil && int64(len(body)) > limit {

@@ -77,6 +77,7 @@ type Sources struct {
 	limits  Limits
 	cache   *cache
 	flights *flights
+	indexes chan struct{} // is full while a large index of charts is read, which takes most of the memory that there is
 	hosts   hosts
 	web     *transports
 	git     *gitClient
@@ -92,6 +93,7 @@ func New(hub client.Reader, dialer *dial.Dialer, l Limits) *Sources {
 		cache:   newCache(l.CacheBytes),
 		hosts:   hosts{rooms: map[string]*room.Room{}},
 		flights: newFlights(l.FetchTimeout),
+		indexes: make(chan struct{}, 1),
 		git:     &gitClient{dialer, l, web},
 	}
 }
