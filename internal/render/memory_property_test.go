@@ -73,10 +73,10 @@ func large(kind v1alpha1.RenderType, n int) Input {
 	return in
 }
 
-// What one render holds, read and as objects, may be half of the 1 GiB that the Deployment of convoy may have, at most.
-// That is several times what it holds today, so that a render that keeps one copy more is none of it, and one whose memory
-// grows faster than its input is. Charts and kustomizations take the same way from the objects on: fewer of them show what
-their own part of it takes, and leave the race detector done within a minute.
+// What one render holds, read and as objects, is at most half of the 1 GiB that the Deployment of convoy may have. That is
+// about twice what it holds today: one whose memory grows faster than its input, or that keeps its objects several times,
+// is found. Charts and kustomizations share the way from the objects on: fewer of them show what their own part takes, and
+// leave the race detector done within a minute.
 func TestTenThousandObjectsRenderInBoundedMemory(t *testing.T) {
 	for kind, tc := range map[v1alpha1.RenderType]struct{ objects, mebibytes int }{
 		v1alpha1.RenderPlain:     {10_000, 512},
