@@ -115,7 +115,7 @@ func (c *config) bindSources(f *pflag.FlagSet) {
 	f.Int64Var(&c.Sources.MaxBytes, "source-max-bytes", def.MaxBytes, "bytes of a source below its path")
 	f.IntVar(&c.Sources.MaxFiles, "source-max-files", def.MaxFiles, "files and folders of a source below its path")
 	f.IntVar(&c.Sources.MaxDepth, "source-max-depth", def.MaxDepth, "depth of folders of a source below its path")
-	f.Int64Var(&c.Sources.MaxRepositoryBytes, "source-max-repository-bytes", def.MaxRepositoryBytes, "bytes of everything in one commit of a repository")
+	f.Int64Var(&c.Sources.MaxRepositoryBytes, "source-max-repository-bytes", def.MaxRepositoryBytes, "bytes of everything in one commit of a repository, artifact of a registry, or chart")
 	f.Int64Var(&c.Sources.CacheBytes, "source-cache-bytes", def.CacheBytes, "bytes of fetched sources that are kept in memory")
 	f.DurationVar(&c.Sources.FetchTimeout, "source-fetch-timeout", def.FetchTimeout, "total time of one fetch of a source")
 	f.BoolVar(&c.Sources.AllowFile, "allow-file-sources", false, "read git repositories that a source names with a file:// URL from convoy's own disk instead of refusing them")

@@ -149,7 +149,7 @@ func (s shuffler) files(objects []any) map[string][]byte {
 func oneDigest(t *testing.T, times int, change func(shuffler) Input) {
 	t.Helper()
 	var first *Output
-	for seed := range uint64(times) { //nolint:gosec // it is small
+	for seed := range uint64(times) {
 		in := change(seeded(seed))
 		out, err := Render(t.Context(), in)
 		if err != nil {
@@ -166,7 +166,7 @@ func oneDigest(t *testing.T, times int, change func(shuffler) Input) {
 
 func TestTheDigestIsThatOfTheObjectsHoweverTheyAreWritten(t *testing.T) {
 	for set := range uint64(20) {
-		objects := seeded(1000 + set).objects(1 + int(set)) //nolint:gosec // it is small
+		objects := seeded(1000 + set).objects(1 + int(set))
 		oneDigest(t, 20, func(s shuffler) Input { return Input{Files: s.files(objects), TargetNamespace: "apps"} })
 	}
 }

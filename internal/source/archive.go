@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"path"
@@ -24,7 +25,11 @@ var (
 	errArchiveKind = errors.New("is neither a file, a folder nor a link")
 	errTwice       = errors.New("is in an archive twice")
 	errFileFolder  = errors.New("is both a file and a folder")
+	errLongPath    = fmt.Errorf("is the beginning of a path of more than %d bytes", maxPathBytes)
 )
+
+// maxPathBytes of a path in an archive, as on Linux. An archive may give a path a megabyte, which costs it next to nothing.
+const maxPathBytes = 4096
 
 // files are what archives hold: the content, or where a symbolic link leads, by clean path.
 type files struct {
@@ -68,8 +73,11 @@ func (f *files) unpack(archive io.Reader) error {
 		case err != nil:
 			return errNoArchive
 		}
-		if f.bytes += perObject; f.bytes > f.limit || h.Size > f.limit-f.bytes {
+		if f.bytes += perObject + int64(len(h.Name)); f.bytes > f.limit || h.Size > f.limit-f.bytes {
 			return errRepositoryTooBig
+		}
+		if len(h.Name) > maxPathBytes {
+			return pathError{shown(h.Name), errLongPath}
 		}
 		name, ok := insidePath(h.Name)
 		switch {
@@ -148,6 +156,9 @@ func (f *files) tree() (*commit, error) {
 		above := parent(dir)
 		if err := grow(above); err != nil {
 			return err
+		}
+		if c.bytes += perObject; c.bytes > f.limit { // one path can make hundreds of folders
+			return errRepositoryTooBig
 		}
 		names[dir] = number(len(names))
 		folders[dir] = nil

@@ -63,12 +63,17 @@ type (
 var (
 	errNoVersion = errors.New("no such tag or version")
 	errMoved     = errors.New("the revision is no longer there")
+
+	errDigestKind = errors.New("has a digest that is not sha256")
 )
 
 // lookArtifact gives the newest revision.
 func (s *Sources) lookArtifact(ctx context.Context, of func(context.Context) (artifact, error)) (string, error) {
 	v, err := withArtifact(ctx, s, of, func(ctx context.Context, a artifact) (version, error) { return s.newestOf(ctx, a) })
-	return v.revision(), err
+	if err != nil {
+		return "", err
+	}
+	return v.revision(), nil
 }
 
 func (s *Sources) fetchArtifact(ctx context.Context, of func(context.Context) (artifact, error)) (*Bundle, error) {
@@ -104,7 +109,11 @@ func withArtifact[T any](ctx context.Context, s *Sources, of func(context.Contex
 }
 
 func (s *Sources) newestOf(ctx context.Context, a artifact) (version, error) {
-	return join(ctx, s.flights, "look "+a.key()+" "+a.words().missing, a.look)
+	v, err := join(ctx, s.flights, "look "+a.key()+" "+a.words().missing, a.look)
+	if err == nil && !artifactRevision.MatchString(v.revision()) { // which no worker could open later
+		return version{}, errDigestKind
+	}
+	return v, err
 }
 
 func (s *Sources) artifactBundle(ctx context.Context, a artifact, v version) (*Bundle, error) {
@@ -180,7 +189,7 @@ func (s *Sources) explainArtifact(ctx context.Context, a artifact, err error) er
 
 // contentErrors say themselves what is wrong with an artifact.
 var contentErrors = []error{
-	errNoArchive, errDeepArchive, errNoChart, errNoIndex, errIndex, errDigest, errChartURL,
+	errNoArchive, errDeepArchive, errNoChart, errNoIndex, errIndex, errLongIndex, errDigest, errChartURL, errDigestKind,
 	errArtifactIndex, errImage, errNoManifest, errLayer, errManyLayers, errManyTags,
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,10 +22,11 @@ import (
 const maxIndexBytes = 64 << 20
 
 var (
-	errNoIndex  = errors.New("has no index.yaml")
-	errIndex    = errors.New("has an index.yaml that is none")
-	errDigest   = errors.New("is not the archive whose digest the index.yaml has")
-	errChartURL = errors.New("has no URL in the index.yaml that can be fetched")
+	errNoIndex   = errors.New("has no index.yaml")
+	errIndex     = errors.New("has an index.yaml that is none")
+	errLongIndex = fmt.Errorf("has an index.yaml of more than %d bytes", maxIndexBytes)
+	errDigest    = errors.New("is not the archive whose digest the index.yaml has")
+	errChartURL  = errors.New("has no URL in the index.yaml that can be fetched")
 )
 
 // chart checks a Helm source.
@@ -71,6 +73,7 @@ func versionsOf(text string) (*semver.Constraints, error) {
 // chartRepository is one chart of a repository.
 type chartRepository struct {
 	client   *http.Client
+	flights  *flights
 	base     *url.URL
 	about    artifactWords
 	limits   Limits
@@ -95,8 +98,8 @@ func (s *Sources) chartRepository(
 			return nil, err
 		}
 	}
-	client := s.httpClient(about.cred.authority, func(string) bool { return a.scheme() == schemeHTTP })
-	return &chartRepository{client, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
+	client := s.httpClient(about.cred, func(string) bool { return a.scheme() == schemeHTTP })
+	return &chartRepository{client, s.flights, a.url.JoinPath("/"), about, s.limits, src.Chart, src.Version, versions}, nil
 }
 
 func (r *chartRepository) words() artifactWords { return r.about }
@@ -131,23 +134,37 @@ func (e entry) digest() (string, bool) {
 	return "sha256:" + hexed, err == nil && len(raw) == sha256.Size
 }
 
+// index reads what the repository has, by chart. All charts of it that are asked for at the same time share one answer:
+// the indexes of large repositories take a hundred times the memory of a chart.
+func (r *chartRepository) index(ctx context.Context) (map[string][]entry, error) {
+	return join(ctx, r.flights, "index "+r.about.cred.key+" "+r.base.String(), func(ctx context.Context) (map[string][]entry, error) {
+		text, err := r.get(ctx, r.base.JoinPath("index.yaml"), maxIndexBytes)
+		switch {
+		case isMissing(err):
+			return nil, errNoIndex
+		case errors.Is(err, errRepositoryTooBig) && r.limits.MaxRepositoryBytes >= maxIndexBytes: // else it is the operator's limit
+			return nil, errLongIndex
+		case err != nil:
+			return nil, err
+		}
+		var index struct {
+			Entries map[string][]entry `json:"entries"`
+		}
+		if err := yaml.Unmarshal(text, &index); err != nil || index.Entries == nil {
+			return nil, errIndex
+		}
+		return index.Entries, nil
+	})
+}
+
 // find reads the index, and finds a version in it: the named one, or the newest that the source asks for.
 func (r *chartRepository) find(ctx context.Context, named string) (entry, error) {
-	text, err := r.get(ctx, r.base.JoinPath("index.yaml"), maxIndexBytes)
-	if isMissing(err) {
-		return entry{}, errNoIndex
-	}
+	index, err := r.index(ctx)
 	if err != nil {
 		return entry{}, err
 	}
-	var index struct {
-		Entries map[string][]entry `json:"entries"`
-	}
-	if err := yaml.Unmarshal(text, &index); err != nil || index.Entries == nil {
-		return entry{}, errIndex
-	}
 	byVersion := map[string]entry{}
-	for _, e := range index.Entries[r.name] {
+	for _, e := range index[r.name] {
 		if _, known := byVersion[e.Version]; !known {
 			byVersion[e.Version] = e
 		}

@@ -18,7 +18,6 @@ import (
 	"oras.land/oras-go/v2/registry"
 	ociremote "oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/failure"
@@ -65,8 +64,13 @@ type ociArtifact struct {
 }
 
 func (o *ociArtifact) words() artifactWords { return o.about }
-func (o *ociArtifact) key() string          { return o.about.cred.key + " " + o.address }
-func (o *ociArtifact) path() string         { return o.folder }
+
+// key tells a chart from an artifact: what is no chart must not be taken for one because it is known already.
+func (o *ociArtifact) key() string {
+	return fmt.Sprintf("%s %s %t", o.about.cred.key, o.address, o.chart)
+}
+
+func (o *ociArtifact) path() string { return o.folder }
 
 // oci checks an OCI source.
 func (s *Sources) oci(namespace string, src *v1alpha1.OCISource) func(context.Context) (artifact, error) {
@@ -117,8 +121,10 @@ func (s *Sources) openRegistry(ctx context.Context, o *ociArtifact, namespace st
 		Reference: registry.Reference{Registry: at.Registry, Repository: at.Repository},
 		PlainHTTP: plain(at.Registry),
 		Client: &auth.Client{
-			Client:     s.httpClient(cred.authority, plain),
+			Client:     s.httpClient(cred, plain),
 			Credential: auth.StaticCredential(at.Registry, login),
+			// Of this client alone, which lives for one look: what is fetched needs one token, not one for each layer.
+			Cache: auth.NewCache(),
 			// The guarded dialer decides where connections lead, also to the servers of tokens.
 			BlockedRealmPrefixes: []netip.Prefix{},
 		},
@@ -146,13 +152,9 @@ func (s *Sources) readRegistryCredential(ctx context.Context, namespace string, 
 	if err != nil {
 		return credential{}, auth.EmptyCredential, err
 	}
-	store, err := credentials.NewMemoryStoreFromDockerConfig(config)
+	login, err := dockerLogin(ctx, config, host)
 	if err != nil {
-		return credential{}, auth.EmptyCredential, failed(nil, "Secret %s holds no Docker configuration in key %s", ref.Name, dockerConfigKey)
-	}
-	login, err := store.Get(ctx, credentials.ServerAddressFromRegistry(host))
-	if err != nil {
-		return credential{}, auth.EmptyCredential, failed(nil, "Secret %s holds a login of the registry that cannot be read, in key %s", ref.Name, dockerConfigKey)
+		return credential{}, auth.EmptyCredential, failed(nil, "Secret %s %v in key %s", ref.Name, err, dockerConfigKey)
 	}
 	if login == auth.EmptyCredential && len(c.authority) == 0 {
 		return credential{}, auth.EmptyCredential, failed(nil, "Secret %s holds no login of the source's registry in key %s", ref.Name, dockerConfigKey)

@@ -15,7 +15,9 @@ import (
 // Bundle is the content of a source at one revision. Bundles are shared: nobody may change one.
 type Bundle struct {
 	// Revision is immutable: "<ref>@sha1:<commit>", where ref is the branch, tag or full name that was found, "sha1:<commit>"
-	// when the source names the commit, or "sha256:<digest>" for a ConfigMap.
+	// when the source names the commit, or "sha256:<digest>" for a ConfigMap. For an artifact of a registry it is
+	// "<tag>@sha256:<digest of the manifest>", or the digest alone when the source names it; for a chart of a repository
+	// "<version>@sha256:<digest of the archive>".
 	Revision string
 	// Digest is "sha256:" and the hash over paths and bytes of Files.
 	Digest string
@@ -35,7 +37,7 @@ type Limits struct {
 	MaxFiles int
 	// MaxDepth of folders below the source's path (--source-max-depth, 32).
 	MaxDepth int
-	// MaxRepositoryBytes of everything in one commit, uncompressed (--source-max-repository-bytes, 256 MiB).
+	// MaxRepositoryBytes of everything in one commit, artifact or chart, uncompressed (--source-max-repository-bytes, 256 MiB).
 	MaxRepositoryBytes int64
 	// CacheBytes of bundles and commits that are kept in memory (--source-cache-bytes, 256 MiB).
 	CacheBytes int64

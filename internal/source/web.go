@@ -33,13 +33,14 @@ func (e statusError) Error() string { return fmt.Sprintf("HTTP status %d", int(e
 type web struct {
 	next   http.RoundTripper
 	limits Limits
+	login  bool // there is something to keep secret
 	plain  func(host string) bool
 }
 
-// httpClient asks servers of which one is plain when plain says so of its host and port.
-func (s *Sources) httpClient(authority []byte, plain func(host string) bool) *http.Client {
+// httpClient asks servers, with a credential, of which one is plain when plain says so of its host and port.
+func (s *Sources) httpClient(cred credential, plain func(host string) bool) *http.Client {
 	return &http.Client{
-		Transport: web{s.web.trusting(authority), s.limits, plain},
+		Transport: web{s.web.trusting(cred.authority), s.limits, cred.isLogin(), plain},
 		Timeout:   s.limits.FetchTimeout,
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			first := via[0].URL
@@ -62,7 +63,7 @@ func (w web) RoundTrip(req *http.Request) (*http.Response, error) {
 		switch {
 		case !w.plain(req.URL.Host):
 			return nil, errPlain
-		case req.Header.Get("Authorization") != "" && !w.limits.AllowPlainHTTPCredentials:
+		case w.login && tells(req) && !w.limits.AllowPlainHTTPCredentials:
 			return nil, errPlainKey
 		}
 	}
@@ -76,6 +77,12 @@ func (w web) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = &boundedBody{ReadCloser: res.Body, left: limit}
 	return res, nil
+}
+
+// tells reports whether a request holds a login, or what a login was exchanged for. Nothing but a login is ever sent in a
+// body: that is how a refresh token is shown to a server of tokens.
+func tells(req *http.Request) bool {
+	return req.Header.Get("Authorization") != "" || req.Body != nil && req.Body != http.NoBody
 }
 
 // statusOf is the HTTP status in an error.
@@ -120,6 +127,9 @@ func (s *Sources) webClass(err error, cred credential, field string) string {
 	}
 	if text, ok := s.networkClass(err, cred); ok {
 		return text
+	}
+	if _, network := errors.AsType[*net.OpError](err); network {
+		return "cannot be reached"
 	}
 	return "does not answer as it should"
 }
