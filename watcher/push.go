@@ -79,10 +79,12 @@ func repositoriesOf(body []byte) []string {
 	return urls
 }
 
-// artifactsOf are the repositories that a registry tells of.
+// artifactsOf are the repositories that a registry tells pushes to. It tells of pulls as well, and each look is one: what
+// looked for those would look for ever.
 func artifactsOf(body []byte) []string {
 	var told struct {
 		Events []struct {
+			Action string `json:"action"`
 			Target struct {
 				Repository string `json:"repository"`
 				URL        string `json:"url"`
@@ -97,6 +99,9 @@ func artifactsOf(body []byte) []string {
 	}
 	var urls []string
 	for _, e := range told.Events {
+		if e.Action != "push" {
+			continue
+		}
 		urls = append(urls, "oci://"+e.Request.Host+"/"+e.Target.Repository)
 		if u, err := url.Parse(e.Target.URL); err == nil {
 			urls = append(urls, "oci://"+u.Host+"/"+e.Target.Repository)

@@ -140,6 +140,7 @@ func TestAPushMakesTheSourcesLookThatAreTakenFromItsRepository(t *testing.T) {
 		"generic": {"/webhooks/team/generic", `{"url":"ssh://git@git.example.test:2222/team/app"}`, []string{app, next}},
 		"a registry": {"/webhooks/team/oci", `{"events":[{"action":"push","target":{"repository":"team/app","url":"https://registry.example.test:5000/v2/team/app/manifests/sha256:0"},"request":{"host":"registry.example.test:5000"}},` +
 			`{"action":"push","target":{"repository":"charts/app"},"request":{"host":"registry.example.test:5000"}}]}`, []string{artifact, chart}},
+		"a pull":             {"/webhooks/team/oci", `{"events":[{"action":"pull","target":{"repository":"team/app"},"request":{"host":"registry.example.test:5000"}}]}`, nil},
 		"another repository": {"/webhooks/team/generic", `{"url":"https://git.example.test/team/unknown"}`, nil},
 		"another host":       {"/webhooks/team/generic", `{"url":"https://elsewhere.example.test/team/app"}`, nil},
 		"no repository":      {"/webhooks/team/github", `{"zen":"Keep it logically awesome."}`, nil},

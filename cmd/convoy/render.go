@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/chart/common"
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
@@ -74,6 +76,9 @@ func (r *rendering) run(ctx context.Context, in io.Reader, out, errOut io.Writer
 	if err != nil {
 		return err
 	}
+	if err := objects.refuseTwice(); err != nil {
+		return err
+	}
 	release, cluster, err := objects.subject()
 	if err != nil {
 		return err
@@ -120,9 +125,13 @@ func (r *rendering) bundle(ctx context.Context, objects objects, release *v1alph
 	return source.New(objects, dial.New(r.Dial), r.Sources).Fetch(ctx, release.Namespace, release.Spec.Source)
 }
 
-// served is what a chart is told of its Cluster.
+// served is what a chart is told of its Cluster. Without groups in the status it is what Helm's library knows, to which the
+// flag adds as to a status: a list of the flag alone would tell the chart that not even v1 is served.
 func (r *rendering) served(_ context.Context, c *v1alpha1.Cluster) (connect.APIs, error) {
-	apis := connect.APIs{Versions: r.APIVersions}
+	var apis connect.APIs
+	if len(c.Status.APIGroups) == 0 {
+		apis.Versions = slices.Clone(common.DefaultCapabilities.APIVersions)
+	}
 	for _, g := range c.Status.APIGroups {
 		for _, v := range g.Versions {
 			apis.Versions = append(apis.Versions, strings.TrimPrefix(g.Name+"/"+v, "core/"))
@@ -131,6 +140,9 @@ func (r *rendering) served(_ context.Context, c *v1alpha1.Cluster) (connect.APIs
 			apis.Failing = append(apis.Failing, g.Name)
 		}
 	}
+	apis.Versions = append(apis.Versions, r.APIVersions...)
+	slices.Sort(apis.Versions)
+	apis.Versions = slices.Compact(apis.Versions)
 	return apis, nil
 }
 
@@ -166,6 +178,19 @@ func report(out io.Writer, bundle *source.Bundle, rendered *render.Output) {
 			_, _ = fmt.Fprintf(out, "mutation %s matched nothing\n", m.Name)
 		}
 	}
+}
+
+// refuseTwice fails for an object that the files hold more than once: a hub holds one, and nothing says which is meant.
+func (o objects) refuseTwice() error {
+	seen := map[string]bool{}
+	for _, object := range o {
+		name := fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName())
+		if seen[name] {
+			return fmt.Errorf("the files hold %s more than once; give it once", name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 // subject gives the one Release and its Cluster, which is one without metadata when it is not given.

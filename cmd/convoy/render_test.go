@@ -125,6 +125,33 @@ func TestRenderTellsAChartWhatItsClusterServes(t *testing.T) {
 	}
 }
 
+func TestRenderAddsAPIVersionsToThoseThatHelmKnowsWhenNoStatusDoes(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  core: '{{ .Capabilities.APIVersions.Has \"v1\" }}'\n" +
+			"  widget: '{{ .Capabilities.APIVersions.Has \"example.test/v1/Widget\" }}'\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec, _, _ := strings.Cut(plainRelease, "  targetNamespace")
+	release := strings.Replace(spec, "configMap: {name: app}", "helm: {url: 'https://charts.example.test', chart: app}", 1)
+	for want, args := range map[string][]string{
+		"core: \"true\"\n  widget: \"false\"\n": nil,
+		"core: \"true\"\n  widget: \"true\"\n":  {"--api-versions", "example.test/v1/Widget"},
+	} {
+		out, _, err := rendered(t, "", append(args, "--source", dir), release, eastCluster)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v: %q, %v", args, out, err)
+		}
+	}
+}
+
 func TestRenderRefusesWhatItCannotUseByName(t *testing.T) {
 	cases := map[string]struct {
 		args  []string
@@ -135,6 +162,8 @@ func TestRenderRefusesWhatItCannotUseByName(t *testing.T) {
 		"a missing file":    {[]string{"-f", "/no/such"}, nil, "/no/such"},
 		"no Release":        {nil, []string{appSource}, "the files hold no Release"},
 		"two Releases":      {nil, []string{plainRelease, strings.Replace(plainRelease, "name: app", "name: other", 1)}, "app and other"},
+		"a Cluster twice":   {nil, []string{plainRelease, eastCluster, strings.Replace(eastCluster, "eu-1", "us-2", 1)}, "the files hold Cluster default/east more than once"},
+		"a source twice":    {nil, []string{plainRelease, eastCluster, appSource, appSource}, "the files hold ConfigMap default/app more than once"},
 		"another Cluster":   {nil, []string{plainRelease, strings.Replace(eastCluster, "east", "west", 1)}, "is for Cluster default/east, and the files hold Cluster default/west"},
 		"an unknown field":  {nil, []string{strings.Replace(plainRelease, "targetNamespace", "targetNamspace", 1)}, `unknown field "spec.targetNamspace"`},
 		"another kind":      {nil, []string{"apiVersion: apps/v1\nkind: Deployment\n"}, "it is a Deployment of apps/v1"},

@@ -36,6 +36,7 @@ type files struct {
 	entries map[string]file
 	limit   int64
 	bytes   int64
+	read    int64 // of archives, uncompressed, with what is never kept
 }
 
 type file struct {
@@ -64,12 +65,17 @@ func (f *files) unpack(archive io.Reader) error {
 		}
 		in = bufio.NewReader(z)
 	}
+	// Of headers without a file the reader of archives takes as many as come: what comes out of them must end as well.
+	bounded := &boundedBody{ReadCloser: io.NopCloser(in), left: f.limit - f.read}
+	defer func() { f.read = f.limit - bounded.left }()
 	seen := map[string]bool{}
-	for r := tar.NewReader(in); ; {
+	for r := tar.NewReader(bounded); ; {
 		h, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, errRepositoryTooBig):
+			return errRepositoryTooBig
 		case err != nil:
 			return errNoArchive
 		}
@@ -102,7 +108,10 @@ func (f *files) take(name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
 		content, err := io.ReadAll(io.LimitReader(r, h.Size))
-		if err != nil || int64(len(content)) != h.Size {
+		switch {
+		case errors.Is(err, errRepositoryTooBig):
+			return errRepositoryTooBig
+		case err != nil || int64(len(content)) != h.Size:
 			return errNoArchive
 		}
 		return f.add(name, file{filemode.Regular, content})
