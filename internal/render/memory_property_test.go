@@ -91,7 +91,7 @@ func TestTenThousandObjectsRenderInBoundedMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := int(peak >> 20); len(out.Objects) != tc.objects || got > tc.mebibytes { //nolint:gosec // it is small
+			if got := int(peak >> 20); len(out.Objects) != tc.objects || got > tc.mebibytes {
 				t.Errorf("%d objects took %d MiB, want %d and no more than %d MiB", len(out.Objects), got, tc.objects, tc.mebibytes)
 			}
 		})
