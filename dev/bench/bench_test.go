@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -216,5 +217,40 @@ func TestFiguresAreKeptForComparisons(t *testing.T) {
 	const want = "BenchmarkCold/N=100/M=4 1 15000000000 ns/op 20.000 convoy-cpu-ms/release "
 	if !strings.HasPrefix(lines.String(), want) {
 		t.Errorf("got %q, want it to begin with %q", lines.String(), want)
+	}
+}
+
+func TestRendersAreKeptForComparisons(t *testing.T) {
+	r := &renderResult{Version: "v1", Suite: suiteRender, Rows: []renderRow{
+		{Kind: kindHelm, Objects: 10, Mutations: true, Ours: renderFigures{Seconds: 0.5, PeakMiB: 20}, Theirs: renderFigures{Seconds: 0.25, PeakMiB: 30}},
+	}}
+	var line, lines, table bytes.Buffer
+	if err := errors.Join(r.line(&line), r.benchstat(&lines), r.print(&table)); err != nil {
+		t.Fatal(err)
+	}
+	var again renderResult
+	if err := json.Unmarshal(line.Bytes(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, &again); diff != "" || strings.Count(line.String(), "\n") != 1 {
+		t.Errorf("-want +got, of %q\n%s", line.String(), diff)
+	}
+	const want = "BenchmarkRender/helm/objects=10/mutations=true 1 500000000 ns/op 20.0 peak-MiB 250000000 theirs-ns/op 30.0 theirs-peak-MiB\n"
+	if diff := cmp.Diff(want, lines.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if !strings.Contains(table.String(), "2.00") {
+		t.Errorf("ours by theirs is not in\n%s", table.String())
+	}
+}
+
+// A case of each kind, so that the bench cannot fall behind what it measures.
+func TestEachKindOfRenderMakesAllObjects(t *testing.T) {
+	for _, kind := range []string{kindPlain, kindKustomize, kindHelm} {
+		for _, c := range []renderCase{{kind, 3, false, false}, {kind, 3, true, false}, {kind, 3, false, true}} {
+			if n, err := c.once(t.Context(), renderInput(c)); err != nil || n != c.Objects {
+				t.Errorf("%+v: %d objects, %v", c, n, err)
+			}
+		}
 	}
 }

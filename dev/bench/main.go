@@ -1,9 +1,9 @@
 // Command bench measures what convoy costs: it starts a local environment with one target, runs the convoy program as
 // a child, gives it work, and prints time, CPU, memory, requests and workflow events beside the budgets. The suite
 // releases has it deliver, look at and remove many Releases; the suite clusters has it look after many Clusters, some
-// of them dead, and deliver beside them. The suite render needs none of that: it renders, beside Helm and kustomize. It
-// judges nothing by its exit code but whether the work was done, and calls into convoy for renders, the API types and the
-// names of workflows alone. People run it through `make bench`.
+// of them dead, and deliver beside them; the suite sources has many Releases share a repository. The suite render needs
+// none of that: it renders, beside Helm and kustomize. It judges nothing by its exit code but whether the work was done,
+// and calls into convoy for renders, the API types and the names of workflows alone. People run it through `make bench`.
 package main
 
 import (
@@ -32,6 +32,7 @@ type options struct {
 	R         int           // Releases that are delivered beside the dead Clusters
 	Pairs     int           // pairs of rounds in which they are
 	Resync    time.Duration // convoy's resync period
+	Poll      time.Duration // how often a repository is looked at
 	Convoy    string        // path of the program
 	JSON      string        // file that gets one more line of JSON
 	Benchstat string        // file that gets more lines for benchstat
@@ -42,13 +43,14 @@ func parse(args []string, errs io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases, clusters or render")
-	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, or of Clusters, by default 1000")
-	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suite clusters 1")
+	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases, clusters, sources or render")
+	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, in the suite sources 300, or of Clusters, by default 1000")
+	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suites clusters and sources 1")
 	f.IntVar(&o.Dead, "dead", 0, "suite clusters: how many of the Clusters do not answer; default: 50, or a tenth of fewer than 500")
 	f.IntVar(&o.R, "r", 200, "suite clusters: number of Releases to healthy Clusters")
 	f.IntVar(&o.Pairs, "pairs", 3, "suite clusters: pairs of rounds with and without trouble")
 	f.DurationVar(&o.Resync, "resync", time.Minute, "suite clusters: the resync period of convoy")
+	f.DurationVar(&o.Poll, "poll", 10*time.Second, "suite sources: the pollInterval of the Releases, at least 5s")
 	f.StringVar(&o.Convoy, "convoy", "", "program to measure; default: convoy in KUBEBUILDER_ASSETS")
 	f.StringVar(&o.JSON, "json", "", "file to append the figures to, as one line of JSON")
 	f.StringVar(&o.Benchstat, "benchstat", "", "file to append the figures to, in the format that benchstat reads")
@@ -83,6 +85,8 @@ func (o *options) complete() error {
 		o.N, o.M, o.Dead = cmp.Or(o.N, 100), cmp.Or(o.M, 4), 0
 	case suiteRender:
 		return nil
+	case suiteSources:
+		o.N, o.M, o.Dead = cmp.Or(o.N, 300), cmp.Or(o.M, 1), 0
 	case suiteClusters:
 		o.N, o.M = cmp.Or(o.N, 1000), cmp.Or(o.M, 1)
 		o.Dead = cmp.Or(o.Dead, min(50, max(2, o.N/10)))
@@ -90,7 +94,7 @@ func (o *options) complete() error {
 			return errors.New("-dead must be at least 2, of which one refuses and one hangs, and at most half of -n")
 		}
 	default:
-		return fmt.Errorf("-suite: %q is none of %s, %s and %s", o.Suite, suiteReleases, suiteClusters, suiteRender)
+		return fmt.Errorf("-suite: %q is none of %s, %s, %s and %s", o.Suite, suiteReleases, suiteClusters, suiteSources, suiteRender)
 	}
 	if o.N < 1 || o.M < 1 || o.R < 1 || o.Pairs < 1 {
 		return errors.New("-n, -m, -r and -pairs must be at least 1")
@@ -118,7 +122,11 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if o.Suite == suiteRender {
-		return measureRenders(ctx, os.Stdout)
+		r, err := measureRenders(ctx, o, os.Stdout)
+		if err != nil {
+			return err
+		}
+		return o.keep(r)
 	}
 	w, err := newWorld(ctx, o, os.Stderr)
 	if err != nil {
@@ -133,10 +141,21 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w\n--- the log of convoy ends with:\n%s", err, w.convoy.tail())
 	}
-	if err := appendTo(o.JSON, result.line); err != nil {
+	return o.keep(result)
+}
+
+// outcome is what a suite came to, as programs read it.
+type outcome interface {
+	line(out io.Writer) error
+	benchstat(out io.Writer) error
+}
+
+// keep appends an outcome to the files that the options name.
+func (o options) keep(of outcome) error {
+	if err := appendTo(o.JSON, of.line); err != nil {
 		return err
 	}
-	return appendTo(o.Benchstat, result.benchstat)
+	return appendTo(o.Benchstat, of.benchstat)
 }
 
 // appendTo appends what write writes to a file; "" is no file.

@@ -71,6 +71,14 @@ func releaseBudgets(phase string, n, m int) map[string]float64 {
 
 // furnish writes the Cluster, which it awaits, and the sources.
 func (r *releasesSuite) furnish(ctx context.Context) error {
+	if err := r.furnishCluster(ctx); err != nil {
+		return err
+	}
+	text := strings.Repeat("x", 200)
+	return each(ctx, r.names, func(ctx context.Context, name string) error { return r.hub.Create(ctx, source(name, r.M, text)) })
+}
+
+func (r *releasesSuite) furnishCluster(ctx context.Context) error {
 	const name = "target"
 	kubeconfig, err := r.kubeconfig("")
 	if err != nil {
@@ -82,11 +90,7 @@ func (r *releasesSuite) furnish(ctx context.Context) error {
 	if err := r.hub.Create(ctx, cluster(name)); err != nil {
 		return err
 	}
-	if err := r.clusters.await(ctx, []string{name}, reachable); err != nil {
-		return err
-	}
-	text := strings.Repeat("x", 200)
-	return each(ctx, r.names, func(ctx context.Context, name string) error { return r.hub.Create(ctx, source(name, r.M, text)) })
+	return r.clusters.await(ctx, []string{name}, reachable)
 }
 
 func (r *releasesSuite) deliver(ctx context.Context) error {

@@ -43,27 +43,71 @@ type renderFigures struct {
 // renderSizes are how many objects are rendered.
 var renderSizes = []int{10, 1000, 10_000}
 
-// measureRenders prints a table of all cases. Ours and theirs of one row run one after the other.
-func measureRenders(ctx context.Context, out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(table, "render\tobjects\tmutations\tours\tobjects/s\tpeak\ttheirs\tpeak\tours by theirs\t")
+// renderRow is one line of the table: a case of ours, and the same without mutations by the library itself, which is the
+// decoder of kubectl for plain files. They run one after the other.
+type renderRow struct {
+	Kind      string        `json:"kind"`
+	Objects   int           `json:"objects"`
+	Mutations bool          `json:"mutations"`
+	Ours      renderFigures `json:"ours"`
+	Theirs    renderFigures `json:"theirs"`
+}
+
+// renderResult is the outcome of the suite render.
+type renderResult struct {
+	Version string      `json:"version"` // of the convoy that was built beside
+	Suite   string      `json:"suite"`
+	Rows    []renderRow `json:"rows"`
+}
+
+// measureRenders measures all cases and prints them as a table.
+func measureRenders(ctx context.Context, o options, out io.Writer) (*renderResult, error) {
+	of, err := version(ctx, o.Convoy)
+	if err != nil {
+		return nil, err
+	}
+	r := &renderResult{Version: of, Suite: suiteRender}
 	for _, kind := range []string{kindPlain, kindKustomize, kindHelm} {
 		for _, n := range renderSizes {
 			theirs, err := inProcess(ctx, renderCase{kind, n, false, true})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for _, mutate := range []bool{false, true} {
 				ours, err := inProcess(ctx, renderCase{kind, n, mutate, false})
 				if err != nil {
-					return err
+					return nil, err
 				}
-				_, _ = fmt.Fprintf(table, "%s\t%d\t%v\t%.1f ms\t%.0f\t%.0f MiB\t%.1f ms\t%.0f MiB\t%.2f\t\n", kind, n, mutate,
-					1000*ours.Seconds, float64(n)/ours.Seconds, ours.PeakMiB, 1000*theirs.Seconds, theirs.PeakMiB, ours.Seconds/theirs.Seconds)
+				r.Rows = append(r.Rows, renderRow{kind, n, mutate, ours, theirs})
 			}
 		}
 	}
+	return r, r.print(out)
+}
+
+func (r *renderResult) print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(table, "render\tobjects\tmutations\tours\tobjects/s\tpeak\ttheirs\tpeak\tours by theirs\t")
+	for _, w := range r.Rows {
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%v\t%.1f ms\t%.0f\t%.0f MiB\t%.1f ms\t%.0f MiB\t%.2f\t\n", w.Kind, w.Objects, w.Mutations,
+			1000*w.Ours.Seconds, float64(w.Objects)/w.Ours.Seconds, w.Ours.PeakMiB, 1000*w.Theirs.Seconds, w.Theirs.PeakMiB, w.Ours.Seconds/w.Theirs.Seconds)
+	}
 	return table.Flush()
+}
+
+// line writes the result as one line of JSON.
+func (r *renderResult) line(out io.Writer) error { return json.NewEncoder(out).Encode(r) }
+
+// benchstat writes the result as lines of the Go benchmark format.
+func (r *renderResult) benchstat(out io.Writer) error {
+	for _, w := range r.Rows {
+		_, err := fmt.Fprintf(out, "BenchmarkRender/%s/objects=%d/mutations=%v 1 %d ns/op %.1f peak-MiB %d theirs-ns/op %.1f theirs-peak-MiB\n",
+			w.Kind, w.Objects, w.Mutations, int64(w.Ours.Seconds*1e9), w.Ours.PeakMiB, int64(w.Theirs.Seconds*1e9), w.Theirs.PeakMiB)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inProcess measures a case in a process of its own.

@@ -14,6 +14,7 @@ const (
 	suiteReleases = "releases"
 	suiteClusters = "clusters"
 	suiteRender   = "render"
+	suiteSources  = "sources"
 )
 
 // suite is what is measured: phases over one world, in order, each on what the one before has left.
@@ -52,8 +53,11 @@ type fact struct {
 
 // newSuite builds the suite that the options ask for.
 func newSuite(w *world) suite {
-	if w.Suite == suiteClusters {
+	switch w.Suite {
+	case suiteClusters:
 		return newClustersSuite(w)
+	case suiteSources:
+		return newSourcesSuite(w)
 	}
 	return newReleasesSuite(w)
 }

@@ -3,6 +3,8 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,6 +95,61 @@ func FuzzKustomization(f *testing.F) {
 		_, _ = Render(t.Context(), Input{Files: map[string][]byte{"kustomization.yaml": kustomization, "a.yaml": a, "p.yaml": p}})
 	})
 }
+
+func FuzzOverlay(f *testing.F) {
+	f.Setenv("PATH", "") // whatever gets past the inspection finds no git
+	f.Add([]byte("resources: [../../base]\npatches: [{path: p.yaml}]\n"), []byte("resources: [a.yaml]\nnamePrefix: x-\n"), []byte(aConfigMap), []byte(aConfigMap+"data: {x: y}\n"))
+	f.Add([]byte("resources: [../../base, p.yaml]\nreplacements: [{source: {kind: ConfigMap}, targets: [{select: {kind: Deployment}, fieldPaths: [spec.replicas]}]}]\n"),
+		[]byte("configMapGenerator: [{name: b, files: [k=a.yaml]}]\n"), []byte("a"), []byte(aDeployment))
+	f.Add([]byte("components: [../../base]\nresources: [p.yaml]\nbases: [../..]\n"), []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nimages: [{name: a, newTag: b}]\n"), []byte(""), []byte(aDeployment))
+	f.Fuzz(func(t *testing.T, overlay, base, a, p []byte) {
+		if bytes.Contains(overlay, []byte("openapi")) || bytes.Contains(base, []byte("openapi")) {
+			return // reading the schema anew each time is too slow to fuzz
+		}
+		in := Input{Path: "overlays/prod", Files: map[string][]byte{
+			"kustomization.yaml": overlay, "p.yaml": p, "../../base/kustomization.yaml": base, "../../base/a.yaml": a,
+		}}
+		out, err := Render(t.Context(), in)
+		if err != nil {
+			return
+		}
+		again, err := Render(t.Context(), in)
+		if err != nil || again.Digest != out.Digest {
+			t.Errorf("a second render differs: %v", err)
+		}
+	})
+}
+
+func FuzzValues(f *testing.F) {
+	f.Add([]byte("a: {b: 1}\nc: [1, 2]\n"), []byte("a: {d: null}\n---\na: {b: 1e3}\n"))
+	f.Add([]byte(`{"a": 9007199254740993, "b": {}}`), []byte("b: text\na: 0x1F\n"))
+	f.Add([]byte("password"), []byte("- x"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		layers := []ValuesLayer{{Name: "a", Content: a, Secret: true}, {Name: "b", Content: b, Secret: true}}
+		merged, err := MergeValues(layers)
+		if err != nil {
+			if text := regexp.MustCompile(`line \d+: `).ReplaceAllString(err.Error(), ""); !slices.Contains(secretLayerErrors, text) {
+				t.Errorf("the error %q may hold a part of the Secret", text)
+			}
+			return
+		}
+		if _, err := json.Marshal(merged); err != nil {
+			t.Fatalf("the values are no JSON: %v", err)
+		}
+		again, err := MergeValues(slices.Concat(layers, layers[1:]))
+		if diff := cmp.Diff(merged, again); err != nil || diff != "" {
+			t.Errorf("the last layer once more changes the values: %v\n%s", err, diff)
+		}
+	})
+}
+
+// secretLayerErrors are all that may be said of values in a Secret, besides a line.
+var secretLayerErrors = func() (all []string) {
+	for _, name := range []string{"a", "b"} {
+		all = append(all, "values of "+name+": it is not valid: see what a strict YAML parser says of it")
+	}
+	return all
+}()
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("{\"format\":\"convoy.kumodo.io/render.v1\",\"targetNamespace\":\"\"}\n{\"kind\":\"X\"}\n"))
