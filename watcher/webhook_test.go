@@ -4,16 +4,25 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	goruntime "runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +40,16 @@ type looks struct {
 	mu   sync.Mutex
 	ids  []string
 	fail error
+	// ended is a workflow that does not run.
+	ended string
 }
 
 func (l *looks) SignalWorkflow(_ context.Context, id, _, name string, _ any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if id == l.ended {
+		return serviceerror.NewNotFound("it does not run")
+	}
 	if name == delivery.SignalLook {
 		l.ids = append(l.ids, id)
 	}
@@ -76,7 +90,7 @@ func newTestReceiver(tb testing.TB, l *looks) (r *receiver, reads *int) {
 	reads = new(int)
 	hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		key("team", map[string][]byte{"key": []byte(testKey), "previous": []byte("S3NT1NEL-key-of-before")}), key("other", map[string][]byte{"key": []byte(otherKey)}),
-		key("short", map[string][]byte{"key": []byte("short")}),
+		key("short", map[string][]byte{"key": []byte("short")}), key("file", map[string][]byte{"key": []byte(testKey + "\r\n")}),
 		takes("team", "app", git("https://git.example.test/team/app.git", "main")), takes("team", "same", git("https://git.example.test/team/app.git", "main")),
 		takes("team", "branch", git("git@git.example.test:Team/App", "next")), takes("team", "else", git("https://git.example.test/team/else", "main")),
 		takes("team", "artifact", v1alpha1.Source{OCI: &v1alpha1.OCISource{URL: "oci://registry.example.test:5000/team/app"}}),
@@ -114,7 +128,7 @@ func post(r *receiver, path, body, key string, change ...func(http.Header)) *htt
 		f(req.Header)
 	}
 	w := httptest.NewRecorder()
-	r.routes().ServeHTTP(w, req)
+	r.ServeHTTP(w, req)
 	return w
 }
 
@@ -140,17 +154,22 @@ func TestAPushMakesTheSourcesLookThatAreTakenFromItsRepository(t *testing.T) {
 		"generic": {"/webhooks/team/generic", `{"url":"ssh://git@git.example.test:2222/team/app"}`, []string{app, next}},
 		"a registry": {"/webhooks/team/oci", `{"events":[{"action":"push","target":{"repository":"team/app","url":"https://registry.example.test:5000/v2/team/app/manifests/sha256:0"},"request":{"host":"registry.example.test:5000"}},` +
 			`{"action":"push","target":{"repository":"charts/app"},"request":{"host":"registry.example.test:5000"}}]}`, []string{artifact, chart}},
-		"a pull":             {"/webhooks/team/oci", `{"events":[{"action":"pull","target":{"repository":"team/app"},"request":{"host":"registry.example.test:5000"}}]}`, nil},
-		"another repository": {"/webhooks/team/generic", `{"url":"https://git.example.test/team/unknown"}`, nil},
-		"another host":       {"/webhooks/team/generic", `{"url":"https://elsewhere.example.test/team/app"}`, nil},
-		"no repository":      {"/webhooks/team/github", `{"zen":"Keep it logically awesome."}`, nil},
-		"no JSON":            {"/webhooks/team/github", `hello`, nil},
+		"a form":                               {"/webhooks/team/github", "payload=" + url.QueryEscape(githubPush), []string{app, next}},
+		"a registry that tells what is pulled": {"/webhooks/team/oci", `{"events":[{"action":"pull","target":{"repository":"team/app"},"request":{"host":"registry.example.test:5000"}}]}`, nil},
+		"another repository":                   {"/webhooks/team/generic", `{"url":"https://git.example.test/team/unknown"}`, nil},
+		"another host":                         {"/webhooks/team/generic", `{"url":"https://elsewhere.example.test/team/app"}`, nil},
+		"no repository":                        {"/webhooks/team/github", `{"zen":"Keep it logically awesome."}`, nil},
+		"no JSON":                              {"/webhooks/team/github", `hello`, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := &looks{}
 			r, _ := newTestReceiver(t, l)
-			w := post(r, tc.path, tc.body, testKey)
+			w := post(r, tc.path, tc.body, testKey, func(h http.Header) {
+				if strings.HasPrefix(tc.body, "payload=") {
+					h.Set("Content-Type", "application/x-www-form-urlencoded")
+				}
+			})
 			if w.Code != http.StatusAccepted || w.Body.String() != fmt.Sprintf("%d sources are looked at\n", len(tc.want)) {
 				t.Errorf("answer %d %q", w.Code, w.Body)
 			}
@@ -165,6 +184,10 @@ func TestAPushMakesTheSourcesLookThatAreTakenFromItsRepository(t *testing.T) {
 	r, _ := newTestReceiver(t, l)
 	if w := post(r, "/webhooks/team/github", githubPush, "S3NT1NEL-key-of-before"); w.Code != http.StatusAccepted {
 		t.Errorf("the previous key: %d", w.Code)
+	}
+	l.ended = next
+	if w := post(r, "/webhooks/team/github", githubPush, testKey); w.Code != http.StatusAccepted || w.Body.String() != "1 sources are looked at\n" {
+		t.Errorf("a workflow that does not run: %d %q", w.Code, w.Body)
 	}
 	l.fail = errors.New("S3NT1NEL")
 	if w := post(r, "/webhooks/team/github", githubPush, testKey); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "S3NT1NEL") {
@@ -193,6 +216,7 @@ func TestWhoHasNotTheKeyOfTheNamespaceMakesNothingLookAndLearnsNothing(t *testin
 		"another kind":                 {"/webhooks/team/bitbucket", githubPush, testKey, nil, http.StatusNotFound},
 		"no namespace":                 {"/webhooks/Te_am/github", githubPush, testKey, nil, http.StatusNotFound},
 		"another path":                 {"/webhooks/team", githubPush, testKey, nil, http.StatusNotFound},
+		"a path that climbs":           {"/webhooks/x/../team/github", githubPush, testKey, nil, http.StatusNotFound},
 		"a huge body":                  {"/webhooks/team/github", strings.Repeat("x", maxPushBytes+1), testKey, nil, http.StatusRequestEntityTooLarge},
 	}
 	for name, tc := range cases {
@@ -214,8 +238,8 @@ func TestWhoHasNotTheKeyOfTheNamespaceMakesNothingLookAndLearnsNothing(t *testin
 	}
 	r, _ := newTestReceiver(t, &looks{})
 	w := httptest.NewRecorder()
-	r.routes().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/webhooks/team/github", nil))
-	if w.Code != http.StatusMethodNotAllowed {
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/webhooks/team/github", nil))
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodPost {
 		t.Errorf("GET: %d", w.Code)
 	}
 }
@@ -245,17 +269,245 @@ func TestAStormOfRequestsCostsTheHubLittleAndOtherNamespacesNothing(t *testing.T
 	}
 }
 
+func TestAKeyMayEndAsAFileDoes(t *testing.T) {
+	r, _ := newTestReceiver(t, &looks{})
+	if w := post(r, "/webhooks/file/github", githubPush, testKey); w.Code != http.StatusAccepted {
+		t.Errorf("answer %d %q", w.Code, w.Body)
+	}
+}
+
+func TestASigningTokenOfGitLabProvesABodyAndItsTime(t *testing.T) {
+	raw := []byte("0123456789abcdef0123456789abcdef")
+	key := []byte("whsec_" + base64.StdEncoding.EncodeToString(raw))
+	now := time.Unix(1_750_000_000, 0)
+	body := []byte(`{"object_kind":"push"}`)
+	sign := func(key []byte, id string, at time.Time, body string) string {
+		return "v1," + base64.StdEncoding.EncodeToString(sumOf(key, []byte(id+"."+strconv.FormatInt(at.Unix(), 10)+"."+body)))
+	}
+	good := sign(raw, "msg", now, string(body))
+	cases := map[string]struct {
+		id, signature string
+		at            time.Time
+		want          bool
+	}{
+		"signed":                    {"msg", good, now, true},
+		"one of several":            {"msg", "v1,AAAA v2," + good[3:] + " " + good, now, true},
+		"a clock that is a bit off": {"msg", sign(raw, "msg", now.Add(4*time.Minute), string(body)), now.Add(4 * time.Minute), true},
+		"another ID":                {"other", good, now, false},
+		"no ID":                     {"", sign(raw, "", now, string(body)), now, false},
+		"another time":              {"msg", good, now.Add(time.Second), false},
+		"long ago":                  {"msg", sign(raw, "msg", now.Add(-time.Hour), string(body)), now.Add(-time.Hour), false},
+		"another body":              {"msg", sign(raw, "msg", now, "{}"), now, false},
+		"another key":               {"msg", sign([]byte(testKey), "msg", now, string(body)), now, false},
+		"another version":           {"msg", "v2," + good[3:], now, false},
+		"no base64":                 {"msg", "v1,!", now, false},
+		"nothing":                   {"msg", "", now, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			header := http.Header{}
+			header.Set("webhook-id", tc.id)
+			header.Set("webhook-timestamp", strconv.FormatInt(tc.at.Unix(), 10))
+			header.Set("webhook-signature", tc.signature)
+			if got := signedAsStandard(header, body, key, now); got != tc.want {
+				t.Errorf("proven = %v, want %v", got, tc.want)
+			}
+		})
+	}
+	r, _ := newTestReceiver(t, &looks{})
+	at := time.Now()
+	w := post(r, "/webhooks/team/gitlab", string(body), testKey, func(h http.Header) {
+		h.Del("X-Gitlab-Token")
+		h.Set("webhook-id", "msg")
+		h.Set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))
+		h.Set("webhook-signature", sign([]byte(testKey), "msg", at, string(body)))
+	})
+	if w.Code != http.StatusAccepted {
+		t.Errorf("answer %d %q", w.Code, w.Body)
+	}
+}
+
+func TestURLsOfOneRepositoryAreOnePlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://git.example.test/team/app":               "git.example.test/team/app",
+		"https://user@Git.example.test:8443/team/app.git": "git.example.test/team/app",
+		"ssh://git@git.example.test:2222/team/app.git/":   "git.example.test/team/app",
+		"git@git.example.test:team/app.git":               "git.example.test/team/app",
+		"git.example.test:/team/app":                      "git.example.test/team/app",
+		"git://git.example.test/team/app.git":             "git.example.test/team/app",
+		"git@[::1]:team/app":                              "::1/team/app",
+		"ssh://git@[::1]:22/team/app":                     "::1/team/app",
+		"oci://registry.example.test:5000/team/app":       "registry.example.test/team/app",
+		"https://git.example.test":                        "",
+		"https://git.example.test/.git":                   "",
+		"file:///srv/repository":                          "",
+		"://":                                             "",
+		"":                                                "",
+	} {
+		if got := placeOf(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestWhatIsNotSignedIsRefusedBeforeAnythingIsRead(t *testing.T) {
+	r, reads := newTestReceiver(t, &looks{})
+	for i := range 1000 {
+		path := fmt.Sprintf("/webhooks/n%d/github", i)
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, unread{t}))
+		if w.Code != http.StatusUnauthorized {
+			t.Fatalf("answer %d %q", w.Code, w.Body)
+		}
+	}
+	if *reads > 0 || r.limiters.Len() > 0 {
+		t.Errorf("%d Secrets were read, %d limiters are kept", *reads, r.limiters.Len())
+	}
+	if n := testutil.ToFloat64(r.count.WithLabelValues("github", "401")); n != 1000 || testutil.CollectAndCount(r.count) != 1 {
+		t.Errorf("%v requests are counted in %d series", n, testutil.CollectAndCount(r.count))
+	}
+}
+
+// unread is a body that nobody may read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestBodiesThatAreHeldAreBounded(t *testing.T) {
+	l := &looks{}
+	r, reads := newTestReceiver(t, l)
+	for range maxPushes {
+		r.bodies <- struct{}{}
+	}
+	if w := post(r, "/webhooks/team/github", githubPush, testKey); w.Code != http.StatusTooManyRequests || *reads > 0 {
+		t.Errorf("answer %d, %d Secrets were read", w.Code, *reads)
+	}
+	<-r.bodies
+	if w := post(r, "/webhooks/team/github", githubPush, testKey); w.Code != http.StatusAccepted {
+		t.Errorf("answer %d", w.Code)
+	}
+	if len(r.bodies) != maxPushes-1 {
+		t.Errorf("%d bodies are held", len(r.bodies))
+	}
+}
+
+func TestABodyThatDoesNotEndIsCutOffAndMakesNothingLook(t *testing.T) {
+	l := &looks{}
+	r, reads := newTestReceiver(t, l)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := r.server(t.Context())
+	server.ReadTimeout = time.Second
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = fmt.Fprintf(conn, "POST /webhooks/team/gitlab HTTP/1.1\r\nHost: x\r\nX-Gitlab-Token: %s\r\nContent-Length: 100\r\n\r\n{", testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(conn) // until the server closes the connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(got), "HTTP/1.1 400 ") || len(l.ids) > 0 || *reads > 0 {
+		t.Errorf("answer %q, looks %v, %d Secrets were read", got, l.ids, *reads)
+	}
+	if len(r.bodies) > 0 {
+		t.Errorf("%d bodies are held", len(r.bodies))
+	}
+}
+
+func TestThePushThatIsBeingReadIsAnsweredWhenTheProcessStops(t *testing.T) {
+	l := &looks{}
+	r, _ := newTestReceiver(t, l)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.address = free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Start(ctx) }()
+	body, feed := io.Pipe()
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.address+"/webhooks/team/gitlab", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Gitlab-Token", testKey)
+	answered := make(chan int, 1)
+	go func() {
+		res, err := (&http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+				for conn == nil && ctx.Err() == nil { // it may not listen yet
+					conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+				}
+				return conn, err
+			},
+		}}).Do(req)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		_ = res.Body.Close()
+		answered <- res.StatusCode
+	}()
+	if _, err := io.WriteString(feed, githubPush[:10]); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(r.bodies) == 0 && time.Now().Before(deadline); {
+		goruntime.Gosched()
+	}
+	stop()
+	if _, err := io.WriteString(feed, githubPush[10:]); err != nil {
+		t.Fatal(err)
+	}
+	_ = feed.Close()
+	if status := <-answered; status != http.StatusAccepted {
+		t.Errorf("answer %d", status)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzPush(f *testing.F) {
-	f.Add("github", []byte(githubPush))
-	f.Add("oci", []byte(`{"events":[{"target":{"repository":"a","url":"://"}}]}`))
-	f.Add("generic", []byte(`{"url":"git@[::1]:a"}`))
+	f.Add("github", "application/x-www-form-urlencoded", []byte("payload="+url.QueryEscape(githubPush)))
+	f.Add("gitlab", "application/json", []byte(githubPush))
+	f.Add("oci", "", []byte(`{"events":[{"action":"push","target":{"repository":"a","url":"://"}}]}`))
+	f.Add("generic", ";", []byte(`{"url":"git@[::1]:a"}`))
 	r, _ := newTestReceiver(f, &looks{})
-	f.Fuzz(func(t *testing.T, kind string, body []byte) {
+	f.Fuzz(func(t *testing.T, kind, contentType string, body []byte) {
 		k, known := pushKinds[kind]
 		if !known {
 			return
 		}
-		if _, err := r.look(t.Context(), "team", k.names(body)); err != nil {
+		header := http.Header{"Content-Type": {contentType}, "Webhook-Id": {kind}, "Webhook-Signature": {contentType}}
+		for _, name := range k.headers {
+			header.Set(name, contentType)
+		}
+		if k.proves(header, body, r.nobody) {
+			t.Error("who has no key proves that he has one")
+		}
+		if _, err := r.look(t.Context(), "team", k.names(payloadOf(header, body))); err != nil {
 			t.Error(err)
 		}
 	})

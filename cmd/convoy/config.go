@@ -132,6 +132,9 @@ func (c *config) validate() error {
 			return fmt.Errorf("--roles: %q is not a role; use watcher, worker, or watcher,worker", r)
 		}
 	}
+	if c.WebhookAddress != "" && !c.has(roleWatcher) {
+		return errors.New("--webhook-address needs the role watcher, which listens there")
+	}
 	if c.ResyncPeriod < 10*time.Second {
 		return errors.New("--resync-period must be at least 10s")
 	}

@@ -46,6 +46,9 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 			t.Errorf("%s: %v, want %q", arg, err, want)
 		}
 	}
+	if err := parsed(t, "--roles=worker", "--webhook-address=:9292").validate(); err == nil || !strings.Contains(err.Error(), "--webhook-address") {
+		t.Errorf("an address for webhooks without the watcher: %v", err)
+	}
 	if err := parsed(t).validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
