@@ -38,6 +38,7 @@ type source struct {
 	looks    workflow.ReceiveChannel
 	standing standing
 	count    int
+	unused   bool // the watcher, or a look, found that nobody uses it
 }
 
 // sourceBackoff is between looks that fail, up to the interval.
@@ -58,7 +59,7 @@ func (s *source) run(ctx workflow.Context) error {
 				return err
 			}
 		}
-		if s.drain(ctx); s.unused() {
+		if s.drain(ctx); s.over() {
 			return nil
 		}
 		if workflow.Now(ctx).Before(s.Next) {
@@ -67,7 +68,7 @@ func (s *source) run(ctx workflow.Context) error {
 		if err := s.look(ctx); err != nil {
 			return err
 		}
-		if s.unused() {
+		if s.over() {
 			return nil
 		}
 		if grown(ctx) && !s.stirred() {
@@ -78,16 +79,15 @@ func (s *source) run(ctx workflow.Context) error {
 
 func (s *source) stirred() bool { return s.users.Len() > 0 || s.looks.Len() > 0 }
 
-// nobody is the count of users when the watcher, or a look, found none.
-const nobody = -1
+func (s *source) over() bool { return s.unused && !s.stirred() }
 
-func (s *source) unused() bool { return s.count == nobody && !s.stirred() }
+func (s *source) counted(users int) { s.count, s.unused = users, users == 0 }
 
 // drain takes everything that has come in.
 func (s *source) drain(ctx workflow.Context) {
 	var u delivery.Users
 	for s.users.ReceiveAsync(&u) {
-		s.count = cmp.Or(u.Count, nobody)
+		s.counted(u.Count)
 		s.Joined = s.Joined || u.Joined
 		s.Until = workflow.Now(ctx).Add(u.Lease)
 		if u.Count > 0 && u.Interval != s.Interval {
@@ -137,7 +137,7 @@ func (s *source) look(ctx workflow.Context) error {
 		s.Failures = 0
 	}
 	if out.Users != nil {
-		s.count = cmp.Or(*out.Users, nobody)
+		s.counted(*out.Users)
 		s.Until = workflow.Now(ctx).Add(s.Interval)
 	}
 	s.schedule(ctx)

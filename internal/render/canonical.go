@@ -67,4 +67,4 @@ func Decode(canonical []byte) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

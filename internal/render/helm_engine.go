@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -117,7 +116,7 @@ func collect(c *chart.Chart, scopes map[string]scope, texts map[string]string, d
 
 // inOrder sorts paths as Helm does: deep ones first, so that a chart's definitions replace those of the charts in it.
 func inOrder(texts map[string]string) []string {
-	names := sortedNames(texts)
+	names := sortedKeys(texts)
 	slices.SortStableFunc(names, func(a, b string) int {
 		if d := strings.Count(b, "/") - strings.Count(a, "/"); d != 0 {
 			return d
@@ -271,5 +270,3 @@ type boundError string
 func (e boundError) Error() string { return string(e) }
 
 var errTemplatePanic = errors.New("panic in a template")
-
-func sortedNames(texts map[string]string) []string { return slices.Sorted(maps.Keys(texts)) }

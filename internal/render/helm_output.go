@@ -52,7 +52,7 @@ func (o *chartOutput) crds(ctx context.Context, c *chart.Chart) error {
 
 // rendered takes what the templates wrote, by their paths.
 func (o *chartOutput) rendered(ctx context.Context, texts map[string]string) error {
-	for _, name := range sortedNames(texts) {
+	for _, name := range sortedKeys(texts) {
 		if strings.HasSuffix(name, notesSuffix) || strings.HasPrefix(path.Base(name), "_") {
 			continue
 		}

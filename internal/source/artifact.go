@@ -6,10 +6,7 @@ import (
 	"errors"
 	"path"
 	"regexp"
-	"slices"
-	"strings"
 
-	"github.com/Masterminds/semver/v3"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/failure"
@@ -154,14 +151,8 @@ func (s *Sources) unpacked(ctx context.Context, a artifact, v version) (*unpacke
 
 // explainArtifact makes a failure of an error, as explain does for git.
 func (s *Sources) explainArtifact(ctx context.Context, a artifact, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := failure.As(err); known {
+	if said, err := saidAlready(ctx, err); said {
 		return err
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
 	}
 	w := a.words()
 	var p pathError
@@ -191,17 +182,4 @@ func (s *Sources) explainArtifact(ctx context.Context, a artifact, err error) er
 var contentErrors = []error{
 	errNoArchive, errDeepArchive, errNoChart, errNoIndex, errIndex, errLongIndex, errFullIndex, errElsewhere, errDigest, errChartURL, errDigestKind,
 	errArtifactIndex, errImage, errNoManifest, errLayer, errManyLayers, errManyTags,
-}
-
-// newestVersion is the label of the highest version in the range. A pre-release only counts when the range names one.
-func newestVersion(labels []string, in *semver.Constraints) (string, bool) {
-	var best string
-	var highest *semver.Version
-	for _, label := range slices.Sorted(slices.Values(labels)) {
-		v, err := semver.StrictNewVersion(strings.TrimPrefix(label, "v"))
-		if err == nil && in.Check(v) && (highest == nil || !v.LessThan(highest)) {
-			best, highest = label, v
-		}
-	}
-	return best, highest != nil
 }

@@ -61,16 +61,18 @@ func tooDeep(l Limits) error {
 	return failure.Transient(v1alpha1.ReasonSourceFailed, nil, "the source has folders more than %d deep; choose a smaller path or raise --source-max-depth", l.MaxDepth)
 }
 
+// saidAlready reports whether there is nothing to explain: no error, a failure, or a caller that gave up.
+func saidAlready(ctx context.Context, err error) (bool, error) {
+	if _, known := failure.As(err); err == nil || known {
+		return true, err
+	}
+	return ctx.Err() != nil, ctx.Err()
+}
+
 // explain makes a failure of an error of a fetch. It is nil for nil, and the error of ctx when the caller gave up.
 func (s *Sources) explain(ctx context.Context, repo repository, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, known := failure.As(err); known {
+	if said, err := saidAlready(ctx, err); said {
 		return err
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
 	}
 	err = unwrapped(err)
 	if sub, ok := errors.AsType[submoduleError](err); ok {
@@ -164,6 +166,11 @@ func unwrapped(err error) error {
 		return errors.Join(err, unwrapped(permanent.Err))
 	}
 	return err
+}
+
+// invalidSource is for what can never work.
+func invalidSource(format string, args ...any) error {
+	return failure.Terminal(v1alpha1.ReasonSourceFailed, nil, format, args...)
 }
 
 func notFound(cause error, format string, args ...any) error {

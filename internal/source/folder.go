@@ -1,15 +1,16 @@
 package source
 
 import (
+	"errors"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"kumodo.io/convoy/api/v1alpha1"
 )
+
+var errLeavesSource = errors.New("leaves the source; it must be relative and without ..")
 
 // FromFolder makes a bundle of a folder on this machine, which stands for the repository, artifact, chart or ConfigMap that
 // src names. Nothing outside the folder is read; links and limits are as in a repository. Its revision is its digest.
@@ -51,14 +52,17 @@ func FromFolder(dir string, src v1alpha1.Source, l Limits) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder := ""
+	named := ""
 	switch {
 	case src.Git != nil:
-		folder = src.Git.Path
+		named = src.Git.Path
 	case src.OCI != nil:
-		folder = src.OCI.Path
+		named = src.OCI.Path
 	}
-	folder = strings.TrimPrefix(path.Clean("/"+folder), "/")
+	folder, ok := folderOf(named)
+	if !ok {
+		return nil, pathError{named, errLeavesSource}
+	}
 	collected, err := collect(tree, folder, l)
 	if err != nil {
 		return nil, err

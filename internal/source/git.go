@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path"
 	"regexp"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"kumodo.io/convoy/api/v1alpha1"
-	"kumodo.io/convoy/internal/failure"
 )
 
 // commitKey finds a commit in the cache, bundleKey a bundle made of one. remote is the key of a remote: what one
@@ -41,23 +38,20 @@ type repository struct {
 }
 
 func (s *Sources) checkGit(ctx context.Context, namespace string, src *v1alpha1.GitSource) (repository, error) {
-	refused := func(format string, args ...any) (repository, error) {
-		return repository{}, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, format, args...)
-	}
 	a, err := parseAddress(src.URL)
 	if err != nil {
-		return refused("spec.source.git.url %v", err)
+		return repository{}, invalidSource("spec.source.git.url %v", err)
 	}
 	if a.scheme() == schemeFile && !s.limits.AllowFile {
-		return refused("spec.source.git.url is a file URL, which convoy reads only when its operator permits it with --allow-file-sources")
+		return repository{}, invalidSource("spec.source.git.url is a file URL, which convoy reads only when its operator permits it with --allow-file-sources")
 	}
-	dir := path.Clean("/" + src.Path)[1:]
-	if strings.HasPrefix(src.Path, "/") || path.Join(".", src.Path) != path.Join(".", dir) {
-		return refused("spec.source.git.path leaves the repository; it must be relative and without ..")
+	dir, ok := folderOf(src.Path)
+	if !ok {
+		return repository{}, invalidSource("spec.source.git.path leaves the repository; it must be relative and without ..")
 	}
 	r, err := checkRef(src.Ref)
 	if err != nil {
-		return refused("spec.source.git.ref %v", err)
+		return repository{}, invalidSource("spec.source.git.ref %v", err)
 	}
 	cred, err := s.readCredential(ctx, namespace, src.SecretRef, a)
 	if err != nil {
@@ -120,7 +114,7 @@ func (s *Sources) openGit(ctx context.Context, namespace string, src *v1alpha1.G
 	}
 	m := gitRevision.FindStringSubmatch(revision)
 	if m == nil {
-		return nil, failure.Terminal(v1alpha1.ReasonSourceFailed, nil, "%q is no revision of a git source", revision)
+		return nil, invalidSource("%q is no revision of a git source", revision)
 	}
 	connect := func(ctx context.Context) (*listing, error) { return s.list(ctx, repo.remote) }
 	b, err := s.bundle(fetchCtx, repo, choice{m[1], plumbing.NewHash(m[2])}, connect)

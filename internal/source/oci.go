@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path"
 	"slices"
 	"strings"
 
@@ -20,7 +19,6 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"kumodo.io/convoy/api/v1alpha1"
-	"kumodo.io/convoy/internal/failure"
 )
 
 const (
@@ -75,8 +73,8 @@ func (o *ociArtifact) path() string { return o.folder }
 // oci checks an OCI source.
 func (s *Sources) oci(namespace string, src *v1alpha1.OCISource) func(context.Context) (artifact, error) {
 	return func(ctx context.Context) (artifact, error) {
-		dir := path.Clean("/" + src.Path)[1:]
-		if strings.HasPrefix(src.Path, "/") || path.Join(".", src.Path) != path.Join(".", dir) {
+		dir, ok := folderOf(src.Path)
+		if !ok {
 			return nil, invalidSource("spec.source.oci.path leaves the artifact; it must be relative and without ..")
 		}
 		o := &ociArtifact{address: strings.TrimRight(src.URL, "/"), folder: dir, tag: src.Ref.Tag, digest: src.Ref.Digest}
@@ -98,10 +96,6 @@ func (s *Sources) oci(namespace string, src *v1alpha1.OCISource) func(context.Co
 		}
 		return o, s.openRegistry(ctx, o, namespace, src.SecretRef, "spec.source.oci.url")
 	}
-}
-
-func invalidSource(format string, args ...any) error {
-	return failure.Terminal(v1alpha1.ReasonSourceFailed, nil, format, args...)
 }
 
 // openRegistry makes the client of an artifact's repository. urlField is what names the address, for messages.

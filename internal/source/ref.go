@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"errors"
 	"regexp"
 	"slices"
@@ -145,30 +144,30 @@ func headName(refs *packp.AdvRefs) string {
 	return "HEAD"
 }
 
-// newest is the tag of the highest version in the range. Of tags that differ in nothing that counts, such as 1.0.0 and
-// v1.0.0, it is the last one by name, so that the answer does not change.
+// newest is the tag of the highest version in the range.
 func (r ref) newest(refs *packp.AdvRefs) (string, bool) {
-	type tagged struct {
-		tag     string
-		version *semver.Version
-	}
-	var found []tagged
+	var labels []string
 	for name := range refs.References {
-		tag, ok := strings.CutPrefix(name, tags)
-		if !ok {
-			continue
+		if tag, ok := strings.CutPrefix(name, tags); ok {
+			labels = append(labels, tag)
 		}
+	}
+	return newestVersion(labels, r.versions)
+}
+
+// newestVersion is the label of the highest version in the range. Of labels that differ in nothing that counts, such as
+// 1.0.0 and v1.0.0, it is the last one by name, so that the answer does not change.
+func newestVersion(labels []string, in *semver.Constraints) (string, bool) {
+	var best string
+	var highest *semver.Version
+	for _, label := range slices.Sorted(slices.Values(labels)) {
 		// Strictly, three numbers: else the tag of a date would be the highest version of all.
-		if v, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v")); err == nil && r.versions.Check(v) {
-			found = append(found, tagged{tag, v})
+		v, err := semver.StrictNewVersion(strings.TrimPrefix(label, "v"))
+		if err == nil && in.Check(v) && (highest == nil || !v.LessThan(highest)) {
+			best, highest = label, v
 		}
 	}
-	if len(found) == 0 {
-		return "", false
-	}
-	return slices.MaxFunc(found, func(a, b tagged) int {
-		return cmp.Or(a.version.Compare(b.version), cmp.Compare(a.tag, b.tag))
-	}).tag, true
+	return best, highest != nil
 }
 
 // wanted is what to ask a server for to get a commit. Servers may only give what they listed, and of an annotated tag

@@ -28,7 +28,7 @@ type transports struct {
 
 func newTransports(dialer *dial.Dialer, timeout time.Duration) *transports {
 	t := &transports{dialer: dialer, timeout: timeout, own: lru.New(maxTransports)}
-	t.public = t.make(nil)
+	t.public = t.transport(nil)
 	t.own.OnEvicted = func(_ lru.Key, v any) {
 		if kept, ok := v.(*http.Transport); ok {
 			kept.CloseIdleConnections()
@@ -37,7 +37,7 @@ func newTransports(dialer *dial.Dialer, timeout time.Duration) *transports {
 	return t
 }
 
-func (t *transports) make(roots *x509.CertPool) *http.Transport {
+func (t *transports) transport(roots *x509.CertPool) *http.Transport {
 	return &http.Transport{
 		Proxy:                 nil, // never the environment's: what is fetched does not depend on where convoy runs
 		DialContext:           t.dialer.DialContext,
@@ -65,7 +65,7 @@ func (t *transports) trusting(authorities []byte) *http.Transport {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authorities)
-	kept := t.make(roots)
+	kept := t.transport(roots)
 	t.own.Add(key, kept)
 	return kept
 }

@@ -12,6 +12,12 @@ import (
 // maxLinks is how many symbolic links one path may go through, as on Linux.
 const maxLinks = 40
 
+// folderOf is a path that a source names, without slashes at its ends; false when it is absolute or climbs out.
+func folderOf(text string) (dir string, ok bool) {
+	dir = path.Clean("/" + text)[1:]
+	return dir, !strings.HasPrefix(text, "/") && path.Join(".", text) == path.Join(".", dir)
+}
+
 // node is a file or folder that a path leads to, after all links.
 type node struct {
 	path string // within the repository, without links
