@@ -115,14 +115,15 @@ func signedAsStandard(header http.Header, body, key []byte, now time.Time) bool 
 	return false
 }
 
-// payloadOf is the JSON of a body, which GitHub and Gitea put into a form unless they are told otherwise.
+// payloadOf is the JSON of a body, which GitHub and Gitea put into a form unless they are told otherwise. Other senders, curl
+// for one, call a form what is none.
 func payloadOf(header http.Header, body []byte) []byte {
 	if kind, _, err := mime.ParseMediaType(header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return body
 	}
 	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		return nil
+	if err != nil || !form.Has("payload") {
+		return body
 	}
 	return []byte(form.Get("payload"))
 }

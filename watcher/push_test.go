@@ -30,6 +30,7 @@ func TestAPushMakesTheSourcesLookThatAreTakenFromItsRepository(t *testing.T) {
 		"generic": {"/webhooks/team/generic", `{"url":"ssh://git@git.example.test:2222/team/app"}`, []string{app, next}},
 		"a registry": {"/webhooks/team/oci", `{"events":[{"action":"push","target":{"repository":"team/app","url":"https://registry.example.test:5000/v2/team/app/manifests/sha256:0"},"request":{"host":"registry.example.test:5000"}},` +
 			`{"action":"push","target":{"repository":"charts/app"},"request":{"host":"registry.example.test:5000"}}]}`, []string{artifact, chart}},
+		"JSON that is called a form":           {"/webhooks/team/generic", `{"url":"https://git.example.test/team/app"}`, []string{app, next}},
 		"a form":                               {"/webhooks/team/github", "payload=" + url.QueryEscape(githubPush), []string{app, next}},
 		"a registry that tells what is pulled": {"/webhooks/team/oci", `{"events":[{"action":"pull","target":{"repository":"team/app"},"request":{"host":"registry.example.test:5000"}}]}`, nil},
 		"another repository":                   {"/webhooks/team/generic", `{"url":"https://git.example.test/team/unknown"}`, nil},
@@ -42,7 +43,7 @@ func TestAPushMakesTheSourcesLookThatAreTakenFromItsRepository(t *testing.T) {
 			l := &looks{}
 			r, _ := newTestReceiver(t, l)
 			w := post(r, tc.path, tc.body, testKey, func(h http.Header) {
-				if strings.HasPrefix(tc.body, "payload=") {
+				if strings.Contains(name, "form") {
 					h.Set("Content-Type", "application/x-www-form-urlencoded")
 				}
 			})

@@ -83,6 +83,9 @@ func (r *rendering) run(ctx context.Context, in io.Reader, out, errOut io.Writer
 	if err != nil {
 		return err
 	}
+	if cluster.Spec.ConnectionMode == "" { // which every Cluster has
+		_, _ = fmt.Fprintf(errOut, "Cluster %s is not given, so its metadata is empty; name its file in --cluster-file\n", cluster.Name)
+	}
 	if r.KubeVersion != "" {
 		if _, err := utilversion.ParseSemantic(r.KubeVersion); err != nil {
 			return fmt.Errorf("--kube-version: %q is no version such as v1.37.2", r.KubeVersion)
