@@ -88,6 +88,10 @@ func TestRenderTakesAFolderForTheSourceAndNothingOutsideIt(t *testing.T) {
 	if out, _, err := rendered(t, eastCluster, []string{"-f", "-", "--source", dir}, release); err != nil || !strings.Contains(out, "name: a\n") || !strings.Contains(out, "region: eu-1") {
 		t.Errorf("%q, %v", out, err)
 	}
+	climbing := strings.Replace(release, "path: apps", "path: ../apps", 1)
+	if _, _, err := rendered(t, eastCluster, []string{"-f", "-", "--source", filepath.Join(dir, "apps")}, climbing); err == nil || !strings.Contains(err.Error(), "leaves the source") {
+		t.Errorf("a path out of the folder, which the worker refuses: %v", err)
+	}
 	if err := os.Symlink("../../../etc/passwd", filepath.Join(dir, "apps", "b.yaml")); err != nil {
 		t.Fatal(err)
 	}

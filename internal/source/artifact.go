@@ -7,7 +7,6 @@ import (
 	"path"
 	"regexp"
 
-
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/failure"
 )

@@ -10,7 +10,7 @@ import (
 	"kumodo.io/convoy/api/v1alpha1"
 )
 
-var errLeavesSource = errors.New("leaves the source; it must be relative and without ..")
+var errLeavesSource = errors.New("leaves the source: it is absolute, or has a .. that climbs out")
 
 // FromFolder makes a bundle of a folder on this machine, which stands for the repository, artifact, chart or ConfigMap that
 // src names. Nothing outside the folder is read; links and limits are as in a repository. Its revision is its digest.
