@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,13 +59,15 @@ type renderResult struct {
 	Rows    []renderRow `json:"rows"`
 }
 
-// measureRenders measures all cases and prints them as a table.
+// measureRenders measures all cases, and prints a line of the table as soon as it is known: some take minutes.
 func measureRenders(ctx context.Context, o options, out io.Writer) (*renderResult, error) {
 	of, err := version(ctx, o.Convoy)
 	if err != nil {
 		return nil, err
 	}
 	r := &renderResult{Version: of, Suite: suiteRender}
+	_, _ = fmt.Fprintf(out, "%-9s  %7s  %9s  %11s  %9s  %8s  %11s  %8s  %14s\n",
+		"render", "objects", "mutations", "ours", "objects/s", "peak", "theirs", "peak", "ours by theirs")
 	for _, kind := range []string{kindPlain, kindKustomize, kindHelm} {
 		for _, n := range renderSizes {
 			theirs, err := inProcess(ctx, renderCase{kind, n, false, true})
@@ -78,21 +79,18 @@ func measureRenders(ctx context.Context, o options, out io.Writer) (*renderResul
 				if err != nil {
 					return nil, err
 				}
-				r.Rows = append(r.Rows, renderRow{kind, n, mutate, ours, theirs})
+				row := renderRow{kind, n, mutate, ours, theirs}
+				r.Rows = append(r.Rows, row)
+				row.print(out)
 			}
 		}
 	}
-	return r, r.print(out)
+	return r, nil
 }
 
-func (r *renderResult) print(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(table, "render\tobjects\tmutations\tours\tobjects/s\tpeak\ttheirs\tpeak\tours by theirs\t")
-	for _, w := range r.Rows {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%v\t%.1f ms\t%.0f\t%.0f MiB\t%.1f ms\t%.0f MiB\t%.2f\t\n", w.Kind, w.Objects, w.Mutations,
-			1000*w.Ours.Seconds, float64(w.Objects)/w.Ours.Seconds, w.Ours.PeakMiB, 1000*w.Theirs.Seconds, w.Theirs.PeakMiB, w.Ours.Seconds/w.Theirs.Seconds)
-	}
-	return table.Flush()
+func (w renderRow) print(out io.Writer) {
+	_, _ = fmt.Fprintf(out, "%-9s  %7d  %9v  %8.1f ms  %9.0f  %4.0f MiB  %8.1f ms  %4.0f MiB  %14.2f\n", w.Kind, w.Objects, w.Mutations,
+		1000*w.Ours.Seconds, float64(w.Objects)/w.Ours.Seconds, w.Ours.PeakMiB, 1000*w.Theirs.Seconds, w.Theirs.PeakMiB, w.Ours.Seconds/w.Theirs.Seconds)
 }
 
 // line writes the result as one line of JSON.
@@ -137,6 +135,12 @@ func inProcess(ctx context.Context, c renderCase) (renderFigures, error) {
 // renderCaseArg makes this program a process that measures one case.
 const renderCaseArg = "render-case"
 
+// A case is rendered until it was rendered often enough, or for long enough; once at least.
+const (
+	maxRuns    = 50
+	enoughTime = 10 * time.Second
+)
+
 // runRenderCase is that process.
 func runRenderCase(ctx context.Context, arg string, out io.Writer) error {
 	var c renderCase
@@ -144,12 +148,11 @@ func runRenderCase(ctx context.Context, arg string, out io.Writer) error {
 		return err
 	}
 	in := renderInput(c)
-	runs := max(3, min(50, 20_000/c.Objects))
-	seconds := make([]float64, runs)
-	for i := range seconds {
+	var seconds []float64
+	for first := time.Now(); len(seconds) < maxRuns && (len(seconds) == 0 || time.Since(first) < enoughTime); {
 		began := time.Now()
 		n, err := c.once(ctx, in)
-		seconds[i] = time.Since(began).Seconds()
+		seconds = append(seconds, time.Since(began).Seconds())
 		if err != nil {
 			return err
 		}
@@ -159,7 +162,7 @@ func runRenderCase(ctx context.Context, arg string, out io.Writer) error {
 		debug.FreeOSMemory()
 	}
 	slices.Sort(seconds)
-	return json.NewEncoder(out).Encode(renderFigures{Seconds: seconds[runs/2]})
+	return json.NewEncoder(out).Encode(renderFigures{Seconds: seconds[len(seconds)/2]})
 }
 
 // once renders, and gives how many objects came out.
