@@ -127,7 +127,12 @@ type verdict struct {
 // reprobe runs the update of Cluster prod through the temporal command.
 func (s *scene) reprobe() verdict {
 	s.Helper()
-	out, err := s.temporalCommand("workflow", "update", "execute", "--workflow-id", s.clusterWorkflow("prod"), "--name", "reprobe", "--output", "json")
+	return s.reprobeOf("prod")
+}
+
+func (s *scene) reprobeOf(cluster string) verdict {
+	s.Helper()
+	out, err := s.temporalCommand("workflow", "update", "execute", "--workflow-id", s.clusterWorkflow(cluster), "--name", "reprobe", "--output", "json")
 	s.must(err)
 	var answer struct {
 		Result verdict `json:"result"`
