@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func (a *Activities) waiting(ctx context.Context, r *v1alpha1.Release, reason, m
 	if err != nil {
 		return err
 	}
-	return failure.Transient(reason, nil, "%s", message)
+	return paced(ctx, r, failure.Transient(reason, nil, "%s", message))
 }
 
 // unreachable decides what becomes of objects on a Cluster that convoy cannot work with: wait, or give up after
@@ -190,7 +191,7 @@ func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *
 	err = a.waiting(ctx, r, v1alpha1.ReasonClusterUnreachable, fmt.Sprintf("%s; convoy gives up %s after the deletion, by deletionPolicy.timeout",
 		message, r.Spec.DeletionPolicy.Timeout.Duration))
 	if again, ok := failure.As(err); ok {
-		again.RetryAfter = min(left, delivery.ReleaseBackoff.Delay(int(activity.GetInfo(ctx).Attempt)))
+		again.RetryAfter = min(left, cmp.Or(again.RetryAfter, delivery.ReleaseBackoff.Delay(int(activity.GetInfo(ctx).Attempt))))
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 )
@@ -78,6 +79,15 @@ func delay(ctx context.Context, f *failure.Error) time.Duration {
 	}
 	b := delivery.Backoff{Base: policy.InitialInterval, Cap: policy.MaximumInterval}
 	return b.Delay(int(activity.GetInfo(ctx).Attempt))
+}
+
+// paced has a failure tried again by the sync policy of its Release, unless the far side asked for another time.
+func paced(ctx context.Context, r *v1alpha1.Release, f *failure.Error) *failure.Error {
+	if policy := r.Spec.SyncPolicy.Retry; policy != nil && f.RetryAfter == 0 && !f.Terminal {
+		b := delivery.Backoff{Base: policy.MinInterval.Duration, Cap: policy.MaxInterval.Duration}
+		f.RetryAfter = b.Delay(int(activity.GetInfo(ctx).Attempt))
+	}
+	return f
 }
 
 // jitter spreads retries that failed together, by up to a fifth either way; the server's own backoff has none.

@@ -31,11 +31,14 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 		if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ClusterNotReady(r, message, answered) }); err != nil {
 			return CheckResult{}, err
 		}
-		return CheckResult{}, failure.Transient(v1alpha1.ReasonClusterNotReady, nil, "%s", message)
+		return CheckResult{}, paced(ctx, r, failure.Transient(v1alpha1.ReasonClusterNotReady, nil, "%s", message))
 	}
 	out := CheckResult{Life: Alive, Waited: activity.GetInfo(ctx).Attempt > 1}
 	if out.Waited {
 		return out, nil
+	}
+	if pinned := r.Spec.PinnedRender != ""; pinned {
+		return a.checkPinned(ctx, r, c, in.Revision)
 	}
 	read, err := readInputs(ctx, a.Hub, r, c)
 	if f, ok := failure.As(err); ok && f.Terminal {
@@ -52,6 +55,14 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 	}
 	out.UpToDate = true
 	return out, a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
-		status.UpToDate(r, v1alpha1.SourceStatus{Revision: in.Revision, Digest: in.Digest})
+		status.UpToDate(r, &v1alpha1.SourceStatus{Revision: in.Revision, Digest: in.Digest})
 	})
+}
+
+// checkPinned tells whether there is anything to do while a kept render is to be delivered.
+func (a *Activities) checkPinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) (CheckResult, error) {
+	if !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, revision), delivery.ClusterIdentity(c)) {
+		return CheckResult{Life: Alive}, nil
+	}
+	return CheckResult{Life: Alive, UpToDate: true}, a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.UpToDate(r, nil) })
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -30,8 +32,12 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	if err != nil {
 		return RenderResult{}, err
 	}
-	if open, _ := delivery.Gate(r.Spec.ClusterRef.Name, c); !open {
+	pinned := r.Spec.PinnedRender != ""
+	if open, _ := delivery.Gate(r.Spec.ClusterRef.Name, c); !open || delivery.IsPinned(in.Revision) != pinned {
 		return RenderResult{Life: Alive, Closed: true}, nil
+	}
+	if pinned {
+		return a.pinned(ctx, r, c, in.Revision)
 	}
 	bundle, err := a.Sources.Open(ctx, r.Namespace, r.Spec.Source, in.Revision)
 	if f, ok := failure.As(err); ok && (f.Terminal || f.Reason == v1alpha1.ReasonSourceNotFound) {
@@ -57,10 +63,42 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	if err != nil {
 		return RenderResult{}, err
 	}
-	return a.rendered(ctx, r, c, status.Render{
-		Inputs: delivery.InputsDigest(r, c, in.Revision, reads...), Source: held, Ref: ref, Objects: len(out.Objects),
+	return a.rendered(ctx, r, c, out.Objects, status.Render{
+		Inputs: delivery.InputsDigest(r, c, in.Revision, reads...), Source: held, Ref: ref, Objects: count(out.Objects),
 		Render: v1alpha1.RenderStatus{Type: out.Type, Skipped: out.Skipped}, Mutations: out.Mutations,
 	})
+}
+
+func count(objects []*unstructured.Unstructured) int32 {
+	return int32(min(len(objects), 1<<30)) //nolint:gosec // capped on this line
+}
+
+// pinned takes a kept render instead of a new one.
+func (a *Activities) pinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) (RenderResult, error) {
+	digest := r.Spec.PinnedRender
+	kept := delivery.KeptRenders(&r.Status)
+	i := slices.IndexFunc(kept, func(ref v1alpha1.RenderRef) bool { return ref.Digest == digest })
+	if i < 0 {
+		return a.refused(ctx, r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, nil,
+			"spec.pinnedRender: the render %s is not kept; status.renderRef and status.previousRenderRefs have those that are", digest))
+	}
+	objects, err := a.Renders.Get(ctx, r.Namespace, kept[i])
+	if f, ok := failure.As(err); ok && f.Terminal {
+		return a.refused(ctx, r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, f, "spec.pinnedRender: %s", f.Message))
+	}
+	if err != nil {
+		return RenderResult{}, err
+	}
+	return a.rendered(ctx, r, c, objects, status.Render{
+		Inputs: delivery.InputsDigest(r, c, revision), Ref: kept[i], Objects: count(objects), Pinned: true,
+		Source: v1alpha1.SourceStatus{Revision: delivery.RevisionOf(&r.Status, digest)},
+	})
+}
+
+// refused records why what the spec asks for cannot be rolled out.
+func (a *Activities) refused(ctx context.Context, r *v1alpha1.Release, f *failure.Error) (RenderResult, error) {
+	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.Refused(r, f) })
+	return RenderResult{Life: Alive, Reason: f.Reason, Message: cut(f.Message)}, err
 }
 
 // served gives what a target serves, for a chart.
@@ -166,28 +204,66 @@ func refuseEmpty(r *v1alpha1.Release, out *render.Output) error {
 		"the render holds no object, but %d are on the cluster; nothing is pruned; set syncPolicy.allowEmpty if this is meant", r.Status.Inventory.Objects)
 }
 
-// rendered writes the status of a render and, with it, the number of the rollout that is due.
-func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, in status.Render) (RenderResult, error) {
-	result := RenderResult{Life: Alive, Digest: in.Ref.Digest, Objects: in.Objects}
-	replaces := r.Status.RenderRef != nil && r.Status.RenderRef.Digest != in.Ref.Digest
+// rendered writes the status of a render and, with it, the number of the rollout that is due, if it may begin now.
+func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, objects []*unstructured.Unstructured, in status.Render) (RenderResult, error) {
+	result := RenderResult{Life: Alive, Digest: in.Ref.Digest, Objects: len(objects)}
+	due := delivery.Due{Digest: in.Ref.Digest, Cluster: delivery.ClusterIdentity(c)}
+	due.Number = delivery.NextRollout(&r.Status, due.Digest, due.Cluster)
+	rollout := v1alpha1.RolloutStatus{
+		Number: due.Number, Phase: v1alpha1.RolloutRunning, Digest: due.Digest, Cluster: due.Cluster, ClusterName: c.Name,
+		Generation: r.Generation, Revision: in.Source.Revision, Objects: in.Objects,
+		WorkflowID: delivery.RolloutWorkflowID(r.Namespace, r.Name, due.Number), StartTime: metav1.NewTime(time.Now()),
+		Trigger: delivery.TriggerOf(r, due.Digest, in.Source.Revision, due.Cluster),
+	}
+	last := r.Status.Rollout
+	if begins := due.Number != 0 && (last == nil || last.Number != due.Number); begins {
+		hold, use, err := a.hold(ctx, r, due, objects)
+		if f, ok := failure.As(err); ok && f.Terminal {
+			return a.refused(ctx, r, f)
+		}
+		if err != nil {
+			return RenderResult{}, err
+		}
+		if hold != nil {
+			return a.held(ctx, r, in, hold)
+		}
+		if rollout.Approval = use; rollout.Trigger == v1alpha1.TriggerRetry {
+			rollout.Approval = last.Approval // it was given for this render
+		}
+	}
+	replaces := r.Status.Pending != nil || r.Status.RenderRef != nil && r.Status.RenderRef.Digest != in.Ref.Digest
 	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
-		result.Rollout = delivery.NextRollout(&r.Status, in.Ref.Digest, delivery.ClusterIdentity(c))
-		if result.Rollout == 0 {
+		if due.Number == 0 {
 			status.Rendered(r, in)
 			return
 		}
-		status.RolloutStarted(r, in, v1alpha1.RolloutStatus{
-			Number: result.Rollout, Phase: v1alpha1.RolloutRunning, Digest: in.Ref.Digest, Cluster: delivery.ClusterIdentity(c), Generation: r.Generation,
-			WorkflowID: delivery.RolloutWorkflowID(r.Namespace, r.Name, result.Rollout),
-			StartTime:  metav1.NewTime(time.Now()), Objects: int32(min(in.Objects, 1<<30)), //nolint:gosec // capped on this line
-		})
+		status.RolloutStarted(r, in, rollout)
 	})
 	if err != nil {
 		return RenderResult{}, fmt.Errorf("record the render: %w", err)
 	}
+	result.Rollout = due.Number
 	if !replaces {
-		return result, nil // no render fell out of the history
+		return result, nil // no render fell out of those that are kept
 	}
-	keep := append([]v1alpha1.RenderRef{in.Ref}, r.Status.PreviousRenderRefs...)
-	return result, a.Renders.Collect(ctx, r, keep)
+	return result, a.Renders.Collect(ctx, r, delivery.KeptRenders(&r.Status))
+}
+
+// held records a render that waits.
+func (a *Activities) held(ctx context.Context, r *v1alpha1.Release, in status.Render, hold *delivery.Hold) (RenderResult, error) {
+	news := false
+	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
+		news = status.Held(r, in, hold.Reason, hold.Message, metav1.NewTime(time.Now()))
+	})
+	if err != nil {
+		return RenderResult{}, fmt.Errorf("record the render: %w", err)
+	}
+	result := RenderResult{
+		Life: Alive, Digest: in.Ref.Digest, Objects: int(in.Objects), Held: true, Until: hold.Until, Reason: hold.Reason, Message: hold.Message,
+	}
+	if !news {
+		return result, nil
+	}
+	a.Status.Event(r, false, hold.Reason, hold.Message)
+	return result, a.Renders.Collect(ctx, r, delivery.KeptRenders(&r.Status))
 }

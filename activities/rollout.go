@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -101,7 +103,7 @@ func aside(ctx context.Context, full *room.BusyError, format string, args ...any
 // wished reports whether the hub still asks for this rollout.
 func wished(r *v1alpha1.Release, in delivery.RolloutInput) bool {
 	last := r.Status.Rollout
-	return last != nil && last.Number == in.Number && last.Digest == in.Digest && last.Phase == v1alpha1.RolloutRunning &&
+	return !r.Spec.Suspend && last != nil && last.Number == in.Number && last.Digest == in.Digest && last.Phase == v1alpha1.RolloutRunning &&
 		r.Status.RenderRef != nil && r.Status.RenderRef.Digest == in.Digest && r.Spec.ClusterRef.Name == in.Cluster
 }
 
@@ -171,7 +173,7 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 	if err != nil {
 		return err
 	}
-	return again
+	return paced(ctx, s.release, again)
 }
 
 // ApplyObjects brings every object of the render to the target, and concludes the rollout when nothing is left to
@@ -199,6 +201,9 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
 	out := StepResult{Applied: changes.Applied, Prune: changes.ToPrune, Pending: len(changes.Pending)}
+	if !mayPrune(s.release) {
+		out.Prune = 0
+	}
 	switch {
 	case changes.Retry():
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying,
@@ -212,6 +217,18 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return a.applied(ctx, s, out, waiting)
 	}
 	return a.succeeded(ctx, s, out)
+}
+
+// mayPrune reports whether the sync policy lets this rollout remove what left the render.
+func mayPrune(r *v1alpha1.Release) bool {
+	switch r.Spec.SyncPolicy.Prune {
+	case v1alpha1.PruneNever:
+		return false
+	case v1alpha1.PruneConfirm:
+		return r.Status.Rollout.Approval != nil
+	default:
+		return true
+	}
 }
 
 // objects are those of the render that the rollout applies.
@@ -228,6 +245,9 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 		return StepResult{Superseded: err == nil}, err
 	}
 	defer s.end()
+	if !mayPrune(s.release) { // it did when the step was scheduled
+		return a.pruned(ctx, s, in, StepResult{})
+	}
 	objects, err := a.objects(ctx, s)
 	if err != nil {
 		return StepResult{}, err
@@ -249,6 +269,11 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonPruneFailed,
 			failure.Transient(v1alpha1.ReasonPruneFailed, nil, "%s", unfinished(removal)))
 	}
+	return a.pruned(ctx, s, in, out)
+}
+
+// pruned tells that nothing is left that is to be removed.
+func (a *Activities) pruned(ctx context.Context, s *step, in PruneInput, out StepResult) (StepResult, error) {
 	if in.Last {
 		return a.succeeded(ctx, s, out)
 	}
@@ -259,19 +284,20 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condition, reason, message string) (StepResult, error) {
 	out.Phase, out.Reason, out.Message = v1alpha1.RolloutFailed, reason, cut(message)
 	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) {
-		status.RolloutFailed(r, condition, reason, out.Message, s.record.Len())
+		status.RolloutFailed(r, condition, reason, out.Message, s.record.Len(), metav1.NewTime(time.Now()))
 	})
 }
 
 // succeeded concludes a rollout that did all it was to do.
 func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
 	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
-	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len()) })
+	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len(), metav1.NewTime(time.Now())) })
 }
 
 func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, change func(*v1alpha1.Release)) (StepResult, error) {
 	superseded, err := a.tell(ctx, s, func(r *v1alpha1.Release) {
 		r.Status.Rollout.RunID = activity.GetInfo(ctx).WorkflowExecution.RunID
+		countPruned(r, out)
 		change(r)
 	})
 	if superseded {
@@ -282,9 +308,17 @@ func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, chan
 
 // applied tells that every object is on the target while health is still awaited.
 func (a *Activities) applied(ctx context.Context, s *step, out StepResult, waiting string) (StepResult, error) {
-	superseded, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.Applied(r, waiting, s.record.Len()) })
+	superseded, err := a.tell(ctx, s, func(r *v1alpha1.Release) {
+		countPruned(r, out)
+		status.Applied(r, waiting, s.record.Len())
+	})
 	out.Superseded = superseded
 	return out, err
+}
+
+// countPruned keeps for the history what a prune removed, which a later step does not know.
+func countPruned(r *v1alpha1.Release, out StepResult) {
+	r.Status.Rollout.Pruned += int32(min(out.Pruned, 1<<30)) //nolint:gosec // capped on this line
 }
 
 // progress hands a domain package's progress to the heartbeat.

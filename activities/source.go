@@ -28,6 +28,14 @@ func (a *Activities) FetchSource(ctx context.Context, in FetchInput) (FetchResul
 		return FetchResult{Life: life}, err
 	}
 	out := FetchResult{Life: Alive, Cluster: r.Spec.ClusterRef.Name, Interval: r.Spec.SyncPolicy.Interval.Duration}
+	if r.Spec.Suspend {
+		out.Suspended, out.Word = true, in.Word
+		return out, a.Status.Release(ctx, r, status.Suspended)
+	}
+	if digest := r.Spec.PinnedRender; digest != "" {
+		out.Revision = delivery.PinnedRevision(digest) // how the source fares is of no interest while the pin holds
+		return out, nil
+	}
 	poll, polled := delivery.PollOf(r.Namespace, r.Spec.Source)
 	known := polled && !in.Fresh && in.Word.Poll == poll.ID()
 	if known && in.Word.Reason != "" {
@@ -71,7 +79,7 @@ func (a *Activities) sourceFailed(ctx context.Context, r *v1alpha1.Release, err 
 	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.SourceFailed(r, f) }); err != nil {
 		return err
 	}
-	return f
+	return paced(ctx, r, f)
 }
 
 // ofSource gives a source that can never work a reason of its own.

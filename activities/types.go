@@ -15,6 +15,8 @@ import (
 const (
 	// ReasonDelivered is the reason of a rollout that did all it was to do.
 	ReasonDelivered = v1alpha1.ReasonDelivered
+	// ReasonSuspended is the reason of a Release that is suspended.
+	ReasonSuspended = v1alpha1.ReasonSuspended
 	// PhaseFailed is the phase of a rollout that concluded with a failure.
 	PhaseFailed = v1alpha1.RolloutFailed
 )
@@ -84,6 +86,8 @@ type FetchResult struct {
 	Word     delivery.Word `json:"word,omitzero"`
 	Cluster  string        `json:"cluster,omitempty"`
 	Interval time.Duration `json:"interval,omitempty"`
+	// Suspended: nothing is to be delivered, and what is under way is to stop.
+	Suspended bool `json:"suspended,omitempty"`
 }
 
 // LookInput asks for a look at a source on behalf of all Releases that use it.
@@ -132,6 +136,9 @@ type RenderResult struct {
 	Objects int    `json:"objects,omitempty"`
 	// Rollout is the number of the rollout that is due, 0 when none is.
 	Rollout int64 `json:"rollout,omitempty"`
+	// Held: one is due, and waits for what the reason says; until then, if time alone helps.
+	Held  bool      `json:"held,omitempty"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // StepResult is how far a step brought its rollout.

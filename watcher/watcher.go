@@ -1,4 +1,4 @@
-// Package watcher turns changes of Clusters and Releases, and of the Secrets and ConfigMaps that they read, into
+// Package watcher turns changes of Clusters and Releases, of the Secrets and ConfigMaps that they read, and Approvals into
 // signals to their workflows and to those of the sources that Releases use, which it starts when they are not running. It adds finalizers before the first
 // signal. Its receiver of webhooks makes sources look when somebody tells of a push. It decides nothing about deliveries and never touches a target; cmd/convoy runs it.
 package watcher
@@ -93,6 +93,7 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 		{clusters, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.clustersOf("Secret")))},
 		{clusters, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.clustersOf("ConfigMap")))},
 		{releases, source.TypedKind(hub, &v1alpha1.Release{}, w.onRelease())},
+		{releases, source.TypedKind(hub, &v1alpha1.Approval{}, w.onApproval())},
 		{polls, source.TypedKind(hub, &v1alpha1.Release{}, w.onSource())},
 		{releases, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.releasesOf("Secret")))},
 		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOf("ConfigMap")))},
@@ -206,6 +207,22 @@ func (w *watcher) onDependency(readers func(context.Context, hubclient.Object) [
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
 			wake(ctx, e.Object, q)
+		},
+	}
+}
+
+// onApproval wakes the Release that an Approval is for. What exists when the process starts is looked at with the Release
+// itself, and what convoy writes into its status wakes nobody.
+func (w *watcher) onApproval() handler.TypedEventHandler[*v1alpha1.Approval, request] {
+	wake := func(a *v1alpha1.Approval, q queue) {
+		name := types.NamespacedName{Namespace: a.Namespace, Name: a.Spec.ReleaseRef.Name}
+		q.AddAfter(request{name, delivery.KickDependency}, debounce)
+	}
+	return handler.TypedFuncs[*v1alpha1.Approval, request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Approval], q queue) {
+			if !e.IsInInitialList {
+				wake(e.Object, q)
+			}
 		},
 	}
 }

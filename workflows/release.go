@@ -41,6 +41,8 @@ type release struct {
 	interval time.Duration
 	next     time.Time
 	turn     int64
+	// until is when a rollout that is held may begin, if time alone helps.
+	until time.Time
 	// word is what is known of the source, and news brings another. fresh: look at the source all the same, because
 	// something changed or somebody asked for it.
 	word     delivery.Word
@@ -63,6 +65,8 @@ type Outcome struct {
 	Cluster  string          `json:"cluster,omitempty"`
 	// Rollout is the number of the rollout that it started or that is under way, 0 when none is due.
 	Rollout int64 `json:"rollout,omitempty"`
+	// Held: one is due, and waits for somebody or for a time.
+	Held bool `json:"held,omitempty"`
 	// Reason and Message say why nothing could be rolled out, or how the last rollout ended.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -177,10 +181,13 @@ const pauseAfterFailure = 10 * time.Second
 // failure is left to another pass, which retries. Nothing but a cancellation ends the workflow: a step that failed for
 // good is an outcome.
 func (r *release) reconcile(ctx workflow.Context, forced bool) error {
-	r.again = false
+	r.again, r.until = false, time.Time{}
 	err := r.pass(ctx, forced)
 	r.turn++
 	r.next = workflow.Now(ctx).Add(delivery.Jitter(r.interval, r.key.UID, r.turn))
+	if !r.until.IsZero() && r.until.Before(r.next) {
+		r.next = r.until
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -207,6 +214,11 @@ func (r *release) pass(ctx workflow.Context, forced bool) error {
 		}
 		r.interval, r.word, r.fresh = fetched.Interval, fetched.Word, false
 		r.outcome = Outcome{Life: activities.Alive, Revision: fetched.Revision, Cluster: fetched.Cluster, Digest: r.outcome.Digest}
+		if fetched.Suspended {
+			r.outcome.Reason, r.outcome.Held = activities.ReasonSuspended, true
+			r.cancelRollout(ctx)
+			return nil
+		}
 		if r.word.Reason != "" { // the workflow of the source goes on looking
 			r.outcome.Reason, r.outcome.Message = r.word.Reason, r.word.Message
 			return nil
@@ -228,6 +240,7 @@ func (r *release) pass(ctx workflow.Context, forced bool) error {
 			continue
 		}
 		r.outcome.Digest, r.outcome.Reason, r.outcome.Message = rendered.Digest, rendered.Reason, rendered.Message
+		r.outcome.Held, r.until = rendered.Held, rendered.Until
 		return r.roll(ctx, rendered)
 	}
 }
@@ -356,6 +369,8 @@ func (r *release) stands() standing {
 		s.phase = "Deleting"
 	case r.rollout != nil:
 		s.phase = "RollingOut"
+	case r.outcome.Held:
+		s.phase = "Held"
 	case r.outcome.Reason == "" || r.outcome.Reason == activities.ReasonDelivered:
 		s.phase, s.ready = "Delivered", true
 	}

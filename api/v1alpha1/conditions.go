@@ -63,6 +63,16 @@ const (
 	ReasonRenderRetrying = "RenderRetrying"
 	// ReasonEmptyRender: the render holds no object where the one before did; refused unless syncPolicy.allowEmpty.
 	ReasonEmptyRender = "EmptyRender"
+	// ReasonSuspended: spec.suspend stops deliveries.
+	ReasonSuspended = "Suspended"
+	// ReasonAwaitingApproval: a new render waits for an Approval of its digest.
+	ReasonAwaitingApproval = "AwaitingApproval"
+	// ReasonOutsideWindow: a new render waits until a window of the sync policy opens.
+	ReasonOutsideWindow = "OutsideWindow"
+	// ReasonSyncPolicyInvalid: a window of the sync policy cannot be read; looked at again at a change.
+	ReasonSyncPolicyInvalid = "SyncPolicyInvalid"
+	// ReasonPinnedRenderMissing: spec.pinnedRender names a render that is not kept; looked at again at a change.
+	ReasonPinnedRenderMissing = "PinnedRenderMissing"
 	// ReasonProgressing: a rollout is under way.
 	ReasonProgressing = "Progressing"
 	// ReasonApplied: every object is on the target.

@@ -1,6 +1,6 @@
 // Package v1alpha1 is the API of convoy on the hub: Cluster, a place to deliver to; Release, what to
-// deliver there; and Inventory, convoy's own record of what it put there. It decides what a valid object
-// looks like, holds the names of conditions and reasons, and imports nothing but apimachinery, so that any
+// deliver there; Approval, the word of somebody that it may be delivered; and Inventory, convoy's own record of what it put
+// there. It decides what a valid object looks like, holds the names of conditions and reasons, and imports nothing but apimachinery, so that any
 // program can use it.
 //
 // +kubebuilder:object:generate=true
@@ -22,6 +22,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Cluster{}, &ClusterList{},
 		&Release{}, &ReleaseList{},
 		&Inventory{}, &InventoryList{},
+		&Approval{}, &ApprovalList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -65,6 +65,15 @@ type ReleaseSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Mutations []Mutation `json:"mutations,omitempty"`
+	// PinnedRender is the digest of a kept render, which is in status.renderRef, status.previousRenderRefs or status.pending: it is
+	// applied, whatever the source holds, until this is removed. That is how one rolls back.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	PinnedRender string `json:"pinnedRender,omitempty"`
+	// Suspend stops deliveries: a rollout under way stops where it is and goes on when this is removed. Deletion works
+	// all the same.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
 	// SyncPolicy says when and how to bring the target to the wish.
 	// +optional
 	// +kubebuilder:default={}
@@ -151,30 +160,6 @@ type ValuesReference struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// SyncPolicy says when and how to bring the target to the wish.
-type SyncPolicy struct {
-	// Interval between two reconciles when nothing else starts one. Jittered by a tenth. It asks no repository: that is what
-	// source.pollInterval is for.
-	// +optional
-	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('168h')",message="interval is between 5s and 168h"
-	Interval metav1.Duration `json:"interval,omitzero"`
-	// Timeout of the wait for health of one rollout.
-	// +optional
-	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout is between 1s and 24h"
-	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// AllowEmpty permits a render without objects to replace one that had some, and to prune them all.
-	// +optional
-	AllowEmpty bool `json:"allowEmpty,omitempty"`
-	// HistoryLimit is how many renders are kept.
-	// +optional
-	// +kubebuilder:default=5
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=50
-	HistoryLimit int32 `json:"historyLimit,omitempty"`
-}
-
 // ReleaseDeletionPolicy says what the deletion of a Release does to its objects on the target.
 type ReleaseDeletionPolicy struct {
 	// KeepWorkloads leaves the objects on the target and takes convoy's marks off them.
@@ -219,9 +204,17 @@ type ReleaseStatus struct {
 	// +optional
 	// +listType=atomic
 	PreviousRenderRefs []RenderRef `json:"previousRenderRefs,omitempty"`
+	// Pending is a render that is not rolled out yet, because something has to happen first.
+	// +optional
+	Pending *PendingRender `json:"pending,omitempty"`
 	// Rollout is the last rollout.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
+	// History is how the last rollouts went, newest first, without the one that is under way.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	History []RolloutRecord `json:"history,omitempty"`
 	// Inventory is what convoy recorded of the objects on the target.
 	// +optional
 	Inventory *InventoryStatus `json:"inventory,omitempty"`
@@ -262,42 +255,6 @@ type RenderRef struct {
 	Name string `json:"name"`
 	// Digest of the render's canonical form.
 	Digest string `json:"digest"`
-}
-
-// RolloutPhase is where a rollout stands.
-type RolloutPhase string
-
-// The phases of a rollout.
-const (
-	RolloutRunning   RolloutPhase = "Running"
-	RolloutSucceeded RolloutPhase = "Succeeded"
-	RolloutFailed    RolloutPhase = "Failed"
-)
-
-// RolloutStatus is one rollout.
-type RolloutStatus struct {
-	// Number counts the rollouts of this Release.
-	Number int64 `json:"number"`
-	// WorkflowID of the rollout in Temporal.
-	WorkflowID string `json:"workflowID"`
-	// RunID of the rollout in Temporal.
-	// +optional
-	RunID string `json:"runID,omitempty"`
-	// Phase is Running, Succeeded or Failed.
-	Phase RolloutPhase `json:"phase"`
-	// Digest of the render that it applies.
-	Digest string `json:"digest"`
-	// Generation of the Release that it was rendered from.
-	// +optional
-	Generation int64 `json:"generation,omitempty"`
-	// Cluster is the UID of the Cluster that it applies to and, behind a slash, its status.clusterID when that is known.
-	// +optional
-	Cluster string `json:"cluster,omitempty"`
-	// StartTime of the rollout.
-	StartTime metav1.Time `json:"startTime"`
-	// Objects is how many objects the render holds.
-	// +optional
-	Objects int32 `json:"objects,omitempty"`
 }
 
 // InventoryState says whether anything was ever applied.

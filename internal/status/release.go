@@ -17,6 +17,7 @@ import (
 var stalledReasons = []string{
 	v1alpha1.ReasonRenderFailed, v1alpha1.ReasonEmptyRender, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict,
 	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid,
+	v1alpha1.ReasonSyncPolicyInvalid, v1alpha1.ReasonPinnedRenderMissing,
 }
 
 // SourceFailed records that the source could not be read. What was applied stays as it is.
@@ -47,6 +48,7 @@ func ClusterNotReady(r *v1alpha1.Release, message string, answered *metav1.Time)
 // RenderFailed records that the source or a mutation is not valid. What was applied stays as it is.
 func RenderFailed(r *v1alpha1.Release, source v1alpha1.SourceStatus, f *failure.Error) {
 	sourceReady(r, source)
+	r.Status.Pending = nil
 	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
 	fail(r, v1alpha1.ConditionRendered, f.Reason, f.Message)
 }
@@ -66,7 +68,9 @@ type Render struct {
 	// Mutations say what each mutation matched.
 	Mutations []v1alpha1.MutationStatus
 	// Objects is how many objects it holds.
-	Objects int
+	Objects int32
+	// Pinned: it is a kept render, and neither the source nor a mutation was looked at.
+	Pinned bool
 }
 
 // Rendered records a render that the target already has.
@@ -78,15 +82,19 @@ func Rendered(r *v1alpha1.Release, in Render) {
 // RolloutStarted records a render that is about to be applied, or is being applied already: then its progress stands.
 func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStatus) {
 	rendered(r, in)
-	same := r.Status.Rollout != nil && r.Status.Rollout.Number == rollout.Number
+	last := r.Status.Rollout
+	same := last != nil && last.Number == rollout.Number
 	if same {
-		r.Status.Rollout.Generation = rollout.Generation
+		last.Generation = rollout.Generation
 	}
 	if same && applying(r) {
 		r.Status.ObservedGeneration = r.Generation
 		return
 	}
 	if !same {
+		if last != nil && last.Phase == v1alpha1.RolloutRunning {
+			record(r, v1alpha1.RolloutSuperseded, "", "", rollout.StartTime)
+		}
 		r.Status.Rollout = &rollout
 	}
 	message := fmt.Sprintf("rollout %d is under way", rollout.Number)
@@ -94,12 +102,12 @@ func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStat
 	progress(r, message)
 }
 
+// rendered records the render that the last rollout applies, or is to apply.
 func rendered(r *v1alpha1.Release, in Render) {
-	sourceReady(r, in.Source)
+	recordRender(r, in)
 	s := &r.Status
 	s.InputsDigest = in.Inputs
-	s.Render = &in.Render
-	s.Mutations = in.Mutations
+	s.Pending = nil
 	if s.RenderRef != nil && s.RenderRef.Digest != in.Ref.Digest {
 		s.PreviousRenderRefs = append([]v1alpha1.RenderRef{*s.RenderRef}, s.PreviousRenderRefs...)
 	}
@@ -108,13 +116,25 @@ func rendered(r *v1alpha1.Release, in Render) {
 	if keep := int(max(r.Spec.SyncPolicy.HistoryLimit, 1)) - 1; len(s.PreviousRenderRefs) > keep {
 		s.PreviousRenderRefs = s.PreviousRenderRefs[:keep]
 	}
-	s.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
-	set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(in.Objects, "object"))
 }
 
-// UpToDate records a reconcile that found nothing to do.
-func UpToDate(r *v1alpha1.Release, source v1alpha1.SourceStatus) {
-	sourceReady(r, source)
+// recordRender records how the render came about.
+func recordRender(r *v1alpha1.Release, in Render) {
+	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	if !in.Pinned {
+		sourceReady(r, in.Source)
+		r.Status.Render = &in.Render
+		r.Status.Mutations = in.Mutations
+	}
+	set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(in.Objects), "object"))
+}
+
+// UpToDate records a reconcile that found nothing to do. source is nil when a kept render is delivered, whatever it holds.
+func UpToDate(r *v1alpha1.Release, source *v1alpha1.SourceStatus) {
+	if source != nil {
+		sourceReady(r, *source)
+	}
+	r.Status.Pending = nil
 	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
 	if r.Status.Rollout != nil { // a source that could not be rendered may have come back to what was delivered
 		set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(r.Status.Rollout.Objects), "object"))
@@ -157,17 +177,20 @@ func overtaken(r *v1alpha1.Release) bool {
 }
 
 // RolloutSucceeded concludes the rollout: everything is applied and healthy.
-func RolloutSucceeded(r *v1alpha1.Release, recorded int) {
-	r.Status.Rollout.Phase = v1alpha1.RolloutSucceeded
+func RolloutSucceeded(r *v1alpha1.Release, recorded int, now metav1.Time) {
+	record(r, v1alpha1.RolloutSucceeded, "", "", now)
 	setInventory(r, recorded)
-	if !overtaken(r) {
+	switch {
+	case !overtaken(r):
 		delivered(r)
+	case r.Status.Pending != nil: // what waits says Ready; the target is as the rollout left it
+		onTarget(r)
 	}
 }
 
 // RolloutFailed concludes the rollout with a failure of one condition.
-func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recorded int) {
-	r.Status.Rollout.Phase = v1alpha1.RolloutFailed
+func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recorded int, now metav1.Time) {
+	record(r, v1alpha1.RolloutFailed, reason, message, now)
 	setInventory(r, recorded)
 	if overtaken(r) {
 		return
@@ -196,9 +219,14 @@ func setInventory(r *v1alpha1.Release, recorded int) {
 }
 
 func delivered(r *v1alpha1.Release) {
+	onTarget(r)
+	conclude(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, appliedMessage(r))
+}
+
+// onTarget says that everything is applied and healthy.
+func onTarget(r *v1alpha1.Release) {
 	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
 	set(r, v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy, "all objects are healthy")
-	conclude(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, appliedMessage(r))
 }
 
 func appliedMessage(r *v1alpha1.Release) string {
@@ -241,7 +269,8 @@ func conclude(r *v1alpha1.Release, status metav1.ConditionStatus, reason, messag
 	set(r, v1alpha1.ConditionReady, status, reason, message)
 	stalled := slices.Contains(stalledReasons, reason)
 	flag(r, v1alpha1.ConditionStalled, stalled, reason, message)
-	flag(r, v1alpha1.ConditionReconciling, status != metav1.ConditionTrue && !stalled, reason, message)
+	suspended := reason == v1alpha1.ReasonSuspended
+	flag(r, v1alpha1.ConditionReconciling, status != metav1.ConditionTrue && !stalled && !suspended, reason, message)
 }
 
 // flag keeps an abnormal-true condition: present when true, absent otherwise.

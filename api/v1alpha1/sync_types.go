@@ -1,0 +1,99 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// SyncPolicy says when and how to bring the target to the wish.
+type SyncPolicy struct {
+	// Mode is Automatic, or Manual: then a new render is rolled out only once an Approval names its digest.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Mode SyncMode `json:"mode,omitempty"`
+	// Prune says what becomes of objects that left the render: Auto removes them; Confirm does so too, but a render that
+	// would have objects removed waits for an Approval; Never leaves them on the target, and in the inventory.
+	// +optional
+	// +kubebuilder:default=Auto
+	Prune PrunePolicy `json:"prune,omitempty"`
+	// Windows are the times in which a rollout may begin; at any time when there is none. One that has begun goes on.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Windows []SyncWindow `json:"windows,omitempty"`
+	// Retry bounds the delay between attempts of what may heal by waiting.
+	// +optional
+	Retry *RetryPolicy `json:"retry,omitempty"`
+	// Interval between two reconciles when nothing else starts one. Jittered by a tenth. It asks no repository: that is what
+	// source.pollInterval is for.
+	// +optional
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('168h')",message="interval is between 5s and 168h"
+	Interval metav1.Duration `json:"interval,omitzero"`
+	// Timeout of the wait for health of one rollout.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout is between 1s and 24h"
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+	// AllowEmpty permits a render without objects to replace one that had some, and to prune them all.
+	// +optional
+	AllowEmpty bool `json:"allowEmpty,omitempty"`
+	// HistoryLimit is how many renders are kept.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	HistoryLimit int32 `json:"historyLimit,omitempty"`
+}
+
+// SyncMode says who begins a rollout.
+//
+// +kubebuilder:validation:Enum=Automatic;Manual
+type SyncMode string
+
+// The modes.
+const (
+	SyncAutomatic SyncMode = "Automatic"
+	SyncManual    SyncMode = "Manual"
+)
+
+// PrunePolicy says what becomes of objects that left the render.
+//
+// +kubebuilder:validation:Enum=Auto;Confirm;Never
+type PrunePolicy string
+
+// The prune policies.
+const (
+	PruneAuto    PrunePolicy = "Auto"
+	PruneConfirm PrunePolicy = "Confirm"
+	PruneNever   PrunePolicy = "Never"
+)
+
+// SyncWindow is a time that comes round.
+type SyncWindow struct {
+	// Schedule says when it opens, in the five fields of cron: minute, hour, day of month, month, day of week.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Schedule string `json:"schedule"`
+	// Duration for which it stays open.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="duration is between 1m and 168h"
+	Duration metav1.Duration `json:"duration"`
+	// TimeZone of the schedule, as in the IANA database, for example Europe/Berlin.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// RetryPolicy bounds the delay between attempts. It doubles with each failure.
+//
+// +kubebuilder:validation:XValidation:rule="duration(self.minInterval) <= duration(self.maxInterval)",message="minInterval is not above maxInterval"
+type RetryPolicy struct {
+	// MinInterval is the delay after the first failure.
+	// +optional
+	// +kubebuilder:default="5s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="minInterval is between 1s and 24h"
+	MinInterval metav1.Duration `json:"minInterval,omitzero"`
+	// MaxInterval is the longest delay.
+	// +optional
+	// +kubebuilder:default="2m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="maxInterval is between 1s and 24h"
+	MaxInterval metav1.Duration `json:"maxInterval,omitzero"`
+}
