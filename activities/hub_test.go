@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +47,7 @@ func TestAStepThatWasOvertakenDoesNotConcludeTheRolloutAfterIt(t *testing.T) {
 		release: rollingOut(5, "sha256:a"), // as it was when the step began
 	}
 	s.release.ResourceVersion = "1" // and somebody has written it since
-	superseded, err := a.tell(t.Context(), s, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) })
+	superseded, err := a.tell(t.Context(), s, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, metav1.Now()) })
 	if err != nil || !superseded {
 		t.Errorf("superseded = %v, %v", superseded, err)
 	}

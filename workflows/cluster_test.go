@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,7 +32,8 @@ func newEnv(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(30 * time.Second)
+	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a machine under load is no deadlock
 	env.RegisterWorkflowWithOptions(workflows.Cluster, workflow.RegisterOptions{Name: delivery.WorkflowCluster})
 	env.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
 	env.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})

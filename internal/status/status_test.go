@@ -24,6 +24,8 @@ func told(conditions []metav1.Condition) string {
 	return strings.Join(all, " ")
 }
 
+var noon = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
 func release() *v1alpha1.Release {
 	return &v1alpha1.Release{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "podinfo", UID: "r-1", Generation: 3,
@@ -40,6 +42,12 @@ func rendered(digest string) status.Render {
 
 func started(r *v1alpha1.Release) {
 	status.RolloutStarted(r, rendered("a"), v1alpha1.RolloutStatus{Number: 1, Phase: v1alpha1.RolloutRunning, Digest: "a", Objects: 4})
+}
+
+func succeeded(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) }
+
+func held(r *v1alpha1.Release) {
+	status.Held(r, rendered("b"), v1alpha1.ReasonAwaitingApproval, "rollout 2 waits for an Approval", noon)
 }
 
 func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
@@ -74,8 +82,26 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			[]func(*v1alpha1.Release){started},
 			base + "Applied=Unknown/Progressing Healthy=Unknown/Progressing Ready=Unknown/Progressing Reconciling=True/Progressing",
 		},
+		"a suspended Release is neither ready nor being worked on": {
+			[]func(*v1alpha1.Release){started, succeeded, status.Suspended},
+			base + "Applied=True/Applied Healthy=True/Healthy Ready=Unknown/Suspended",
+		},
+		"a render that waits leaves what is said of the target": {
+			[]func(*v1alpha1.Release){started, succeeded, held},
+			base + "Applied=True/Applied Healthy=True/Healthy Ready=Unknown/AwaitingApproval Reconciling=True/AwaitingApproval",
+		},
+		"a rollout that ends well while another render waits says so of the target only": {
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { r.Status.Rollout.Generation = 2 }, held, succeeded},
+			base + "Applied=True/Applied Healthy=True/Healthy Ready=Unknown/AwaitingApproval Reconciling=True/AwaitingApproval",
+		},
+		"a kept render that is not kept is stalled": {
+			[]func(*v1alpha1.Release){started, succeeded, func(r *v1alpha1.Release) {
+				status.Refused(r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, nil, "not kept"))
+			}},
+			"SourceReady=True/Fetched Rendered=False/PinnedRenderMissing Applied=True/Applied Healthy=True/Healthy Ready=False/PinnedRenderMissing Stalled=True/PinnedRenderMissing",
+		},
 		"a rollout that succeeded is ready": {
-			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) }},
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) }},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
 		},
 		"a target that does not take everything for now is retried": {
@@ -84,42 +110,42 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 		},
 		"objects that are refused stall it": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) {
-				status.RolloutFailed(r, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, "1 of 4", 4)
+				status.RolloutFailed(r, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, "1 of 4", 4, noon)
 			}},
 			base + "Applied=False/ApplyFailed Healthy=Unknown/ApplyFailed Ready=False/ApplyFailed Stalled=True/ApplyFailed",
 		},
 		"objects that do not become healthy stall it, though they are applied": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) {
-				status.RolloutFailed(r, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthTimeout, "1 of 4", 4)
+				status.RolloutFailed(r, v1alpha1.ConditionHealthy, v1alpha1.ReasonHealthTimeout, "1 of 4", 4, noon)
 			}},
 			base + "Applied=True/Applied Healthy=False/HealthTimeout Ready=False/HealthTimeout Stalled=True/HealthTimeout",
 		},
 		"a gate that closes later makes health unknown": {
-			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) }},
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) }},
 			base + "Applied=False/ClusterNotReady Healthy=Unknown/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
 		},
 		"a gate that opens again with nothing to do restores it": {
 			[]func(*v1alpha1.Release){
-				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) },
+				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) },
 				func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) },
-				func(r *v1alpha1.Release) { status.UpToDate(r, v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
+				func(r *v1alpha1.Release) { status.UpToDate(r, &v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
 			},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
 		},
 		"a source that is put back after it could not be rendered restores it": {
 			[]func(*v1alpha1.Release){
-				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) },
+				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) },
 				func(r *v1alpha1.Release) {
 					status.RenderFailed(r, v1alpha1.SourceStatus{}, failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "app.yaml: no kind"))
 				},
-				func(r *v1alpha1.Release) { status.UpToDate(r, v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
+				func(r *v1alpha1.Release) { status.UpToDate(r, &v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
 			},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
 		},
 		"a deletion outweighs everything": {
 			[]func(*v1alpha1.Release){
 				started, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, v1alpha1.ReasonPruning, "2 objects") },
-				func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4) },
+				func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) },
 			},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=False/Deleting Reconciling=True/Deleting Deleting=True/Pruning",
 		},
@@ -153,9 +179,9 @@ func sorted(s string) map[string]bool {
 func TestTheSameOutcomeTwiceChangesNothing(t *testing.T) {
 	r := release()
 	started(r)
-	status.RolloutSucceeded(r, 4)
+	status.RolloutSucceeded(r, 4, noon)
 	before := r.DeepCopy()
-	status.UpToDate(r, *r.Status.Source)
+	status.UpToDate(r, r.Status.Source)
 	if diff := cmp.Diff(before, r); diff != "" {
 		t.Errorf("-before +after\n%s", diff)
 	}
@@ -183,7 +209,7 @@ func TestTheInventoryIsEmptyUntilSomethingIsApplied(t *testing.T) {
 		t.Errorf("before a rollout the inventory is %v, want Empty", got)
 	}
 	started(r)
-	status.RolloutSucceeded(r, 4)
+	status.RolloutSucceeded(r, 4, noon)
 	if got := r.Status.Inventory; got.State != v1alpha1.InventoryRecorded || got.Objects != 4 {
 		t.Errorf("after a rollout the inventory is %v, want 4 objects Recorded", got)
 	}
@@ -234,7 +260,7 @@ func TestADeletingClusterCountsDownItsReleasesByName(t *testing.T) {
 
 func TestAReleaseOfAnUnreachableClusterSaysWhenThatAnsweredLast(t *testing.T) {
 	r := &v1alpha1.Release{Status: v1alpha1.ReleaseStatus{Rollout: &v1alpha1.RolloutStatus{Number: 1}}}
-	status.RolloutSucceeded(r, 4)
+	status.RolloutSucceeded(r, 4, noon)
 	at := metav1.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	status.ClusterNotReady(r, "down", &at)
 	healthy := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy)
