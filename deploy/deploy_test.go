@@ -18,13 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-var hub client.Client
+var (
+	hub    client.Client
+	config *rest.Config
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -34,8 +38,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	environment := &envtest.Environment{CRDDirectoryPaths: []string{"crd"}, ErrorIfCRDPathMissing: true}
-	config, err := environment.Start()
-	if err != nil {
+	var err error
+	if config, err = environment.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "the API server did not start:", err)
 		return 1
 	}
@@ -143,6 +147,8 @@ func TestTheServiceAccountMayDoWhatConvoyDoes(t *testing.T) {
 	need(core, "releases", "", "get", "list", "watch", "patch", "delete")
 	need(core, "clusters", "status", "patch")
 	need(core, "releases", "status", "patch")
+	need(core, "approvals", "", "get", "list", "watch")
+	need(core, "approvals", "status", "patch")
 	need(core, "inventories", "", "get", "list", "watch", "create", "update", "patch", "delete")
 	need("", "secrets", "", "get", "list", "watch", "create", "update", "patch", "delete")
 	need("", "configmaps", "", "get", "list", "watch", "create")
@@ -164,6 +170,7 @@ func TestTheServiceAccountMayNotDoMore(t *testing.T) {
 	for _, a := range []access{
 		{verb: "delete", group: core, resource: "clusters"},
 		{verb: "create", group: core, resource: "releases"},
+		{verb: "create", group: core, resource: "approvals"},
 		{verb: "update", resource: "configmaps"},
 		{verb: "delete", resource: "configmaps"},
 		{verb: "list", resource: "namespaces"},

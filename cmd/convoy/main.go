@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	_ "time/tzdata" // windows name time zones, and the image has no database of them
 
 	"github.com/spf13/cobra"
 )
