@@ -38,6 +38,7 @@ type Deps struct {
 	Hub      client.Client
 	Clusters *connect.Pool
 	Sources  *source.Sources
+	Builds   *render.Builds
 	Renders  *render.Store
 	Ledger   *apply.Ledger
 	Status   *status.Writer

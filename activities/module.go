@@ -12,5 +12,5 @@ import (
 
 // Module provides the Activities and what they call.
 var Module = fx.Module("activities",
-	fx.Provide(New, NewMetrics, fx.Annotate(connect.NewPool, fx.OnStop((*connect.Pool).Close)), source.New, render.NewStore, apply.NewLedger, status.NewWriter),
+	fx.Provide(New, NewMetrics, fx.Annotate(connect.NewPool, fx.OnStop((*connect.Pool).Close)), source.New, render.NewBuilds, render.NewStore, apply.NewLedger, status.NewWriter),
 )

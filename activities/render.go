@@ -47,7 +47,7 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 		return RenderResult{}, a.sourceFailed(ctx, r, err)
 	}
 	held := v1alpha1.SourceStatus{Revision: in.Revision, Digest: bundle.Digest}
-	out, reads, err := Render(ctx, a.Hub, RenderRequest{Release: r, Cluster: c, Bundle: bundle, Served: a.served})
+	out, reads, err := Render(ctx, a.Hub, RenderRequest{Release: r, Cluster: c, Bundle: bundle, Builds: a.Builds, Served: a.served})
 	var ref v1alpha1.RenderRef
 	if err == nil {
 		ref, err = a.Renders.Put(ctx, r, out)
@@ -125,6 +125,8 @@ type RenderRequest struct {
 	Release *v1alpha1.Release
 	Cluster *v1alpha1.Cluster
 	Bundle  *source.Bundle
+	// Builds build a kustomization.
+	Builds *render.Builds
 	// Served gives what the Cluster serves. It is only called for a chart.
 	Served func(context.Context, *v1alpha1.Cluster) (connect.APIs, error)
 }
@@ -142,7 +144,7 @@ func Render(ctx context.Context, hub client.Reader, req RenderRequest) (out *ren
 	}
 	in := render.Input{
 		Files: req.Bundle.Files, Path: req.Bundle.Path, Type: r.Spec.Render.Type, Mutations: r.Spec.Mutations,
-		Context: delivery.NewContext(c, r), Patches: read.patches, TargetNamespace: r.Spec.TargetNamespace,
+		Context: delivery.NewContext(c, r), Patches: read.patches, Builds: req.Builds, TargetNamespace: r.Spec.TargetNamespace,
 	}
 	if r.Status.Render != nil {
 		in.Kept = r.Status.Render.Type

@@ -17,6 +17,7 @@ import (
 
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/workflows"
 )
@@ -43,6 +44,7 @@ type config struct {
 	Dial            dial.Policy
 	Connect         connect.Options
 	Sources         source.Limits
+	Builds          render.BuildLimits
 }
 
 // temporalFlags outweigh the TEMPORAL_* environment when they are set.
@@ -70,6 +72,8 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
 	c.bindDial(f)
 	c.bindSources(f)
+	c.bindBuilds(f)
+	f.IntVar(&c.Builds.AtOnce, "kustomize-concurrency", render.DefaultBuildLimits().AtOnce, "kustomize builds at once, in this process; each may take as much memory as --kustomize-memory says")
 	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
 	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
 	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
@@ -123,6 +127,13 @@ func (c *config) bindSources(f *pflag.FlagSet) {
 	f.BoolVar(&c.Sources.AllowPlainHTTPCredentials, "allow-plain-http-credentials", false, "send credentials of a source over plain http, where others can read them, instead of refusing it")
 }
 
+// bindBuilds binds the limits that messages about kustomize builds name.
+func (c *config) bindBuilds(f *pflag.FlagSet) {
+	c.Builds = render.DefaultBuildLimits()
+	f.Int64Var(&c.Builds.Memory, "kustomize-memory", c.Builds.Memory, "bytes of memory of one kustomize build, which runs in a process of its own")
+	f.DurationVar(&c.Builds.CPU, "kustomize-cpu-time", c.Builds.CPU, "CPU time of one kustomize build")
+}
+
 func (c *config) validate() error {
 	if len(c.Roles) == 0 {
 		return errors.New("--roles needs at least one of watcher, worker")
@@ -143,6 +154,9 @@ func (c *config) validate() error {
 	}
 	if c.Connect.Concurrency <= 0 {
 		return errors.New("--cluster-concurrency must be above 0")
+	}
+	if err := c.Builds.Validate(); err != nil {
+		return err
 	}
 	for _, limit := range []struct {
 		flag      string

@@ -8,12 +8,15 @@ import (
 	_ "time/tzdata" // windows name time zones, and the image has no database of them
 
 	"github.com/spf13/cobra"
+
+	"kumodo.io/convoy/internal/render"
 )
 
 // version is set when a release is built.
 var version = "dev"
 
 func main() {
+	render.ServeBuilds()
 	root := &cobra.Command{
 		Use:           "convoy",
 		Short:         "Deliver applications to many Kubernetes clusters",

@@ -64,6 +64,7 @@ knows groups and versions; a chart that asks for a kind, as in apps/v1/Deploymen
 	f.StringVarP(&r.Output, "output", "o", "yaml", "yaml or json")
 	r.bindDial(f)
 	r.bindSources(f)
+	r.bindBuilds(f)
 	_ = cmd.MarkFlagRequired("filename")
 	return cmd
 }
@@ -71,6 +72,9 @@ knows groups and versions; a chart that asks for a kind, as in apps/v1/Deploymen
 func (r *rendering) run(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
 	if r.Output != "yaml" && r.Output != "json" {
 		return fmt.Errorf("--output: %q is neither yaml nor json", r.Output)
+	}
+	if err := r.Builds.Validate(); err != nil {
+		return err
 	}
 	objects, err := readFiles(append(r.Files, r.clusterFiles()...), in)
 	if err != nil {
@@ -97,7 +101,7 @@ func (r *rendering) run(ctx context.Context, in io.Reader, out, errOut io.Writer
 		return err
 	}
 	rendered, _, err := activities.Render(ctx, objects, activities.RenderRequest{
-		Release: release, Cluster: cluster, Bundle: bundle, Served: r.served,
+		Release: release, Cluster: cluster, Bundle: bundle, Builds: render.NewBuilds(r.Builds), Served: r.served,
 	})
 	if err != nil {
 		return err

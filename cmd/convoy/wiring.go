@@ -68,7 +68,7 @@ func run(ctx context.Context, c *config) error {
 // options is the graph of the process.
 func options(c *config) fx.Option {
 	return fx.Options(
-		fx.Supply(c, c.Dial, c.Connect, c.Sources),
+		fx.Supply(c, c.Dial, c.Connect, c.Sources, c.Builds),
 		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps),
 		activities.Module, worker.Module,
 		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
@@ -167,10 +167,10 @@ func newRecorder(mgr ctrl.Manager) events.EventRecorder { return mgr.GetEventRec
 
 func newDeps(
 	c *config, hub client.Client, t temporalclient.Client, m *activities.Metrics,
-	p *connect.Pool, s *source.Sources, r *render.Store, l *apply.Ledger, w *status.Writer,
+	p *connect.Pool, s *source.Sources, b *render.Builds, r *render.Store, l *apply.Ledger, w *status.Writer,
 ) activities.Deps {
 	return activities.Deps{
-		Hub: hub, Clusters: p, Sources: s, Renders: r, Ledger: l, Status: w,
+		Hub: hub, Clusters: p, Sources: s, Builds: b, Renders: r, Ledger: l, Status: w,
 		Kicks: t, Metrics: m, ResyncPeriod: c.ResyncPeriod,
 	}
 }

@@ -21,6 +21,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"kumodo.io/convoy/internal/render"
 )
 
 // options is what the command line says.
@@ -103,6 +105,7 @@ func (o *options) complete() error {
 }
 
 func main() {
+	render.ServeBuilds()
 	log.SetLogger(logr.Discard()) // of the clients
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])

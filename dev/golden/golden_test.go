@@ -101,9 +101,14 @@ ui: {message: "1e3", color: "#34577c"}
 	}, "sha256:9f3ac103201c4e44ba2451ee6e80c106415a6a75d66b593b3d4bd17f60f8b387", 15},
 }
 
+func TestMain(m *testing.M) {
+	render.ServeBuilds()
+	os.Exit(m.Run())
+}
+
 func rendered(t *testing.T, in render.Input) *render.Output {
 	t.Helper()
-	in.TargetNamespace = namespace
+	in.TargetNamespace, in.Builds = namespace, render.NewBuilds(render.DefaultBuildLimits())
 	out, err := render.Render(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ var someMutations = []v1alpha1.Mutation{
 func TestRendersMatchTheGoldenFiles(t *testing.T) {
 	for name, in := range map[string]Input{
 		"plain":   {Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", ""), TargetNamespace: "apps"},
-		"overlay": {Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod"},
+		"overlay": {Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod", Builds: builds},
 		"mutated": {Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", ""), TargetNamespace: "apps", Mutations: someMutations, Context: inContext()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestARenderRepeatedGivesTheSameBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Render(t.Context(), Input{Files: maps.Clone(overlayFiles), Path: "overlays/prod"})
+		b, err := Render(t.Context(), Input{Files: maps.Clone(overlayFiles), Path: "overlays/prod", Builds: builds})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,6 +180,7 @@ func TestTheTypeIsFoundOutAndKept(t *testing.T) {
 		"an empty tree is a plain one without an object": {Input{}, v1alpha1.RenderPlain, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.in.Builds = builds
 			out, err := Render(t.Context(), tc.in)
 			if tc.message != "" {
 				wantInvalid(t, err, tc.message)
@@ -201,7 +202,7 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 	for _, in := range []Input{
 		{Type: v1alpha1.RenderPlain, Files: filesBelow(t, "testdata/plain", "")},
 		{Files: filesBelow(t, "testdata/chart", "")},
-		{Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod"},
+		{Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod", Builds: builds},
 	} {
 		if _, err := Render(ctx, in); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)

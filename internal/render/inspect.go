@@ -1,7 +1,6 @@
 package render
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -16,9 +15,8 @@ import (
 // inspection walks the kustomizations of a tree before kustomize does. It decides that kustomize will only read files
 // of the tree, and that every YAML it will read is strict.
 type inspection struct {
-	tree        *tree
-	usesOpenAPI bool
-	checked     map[string]bool // files whose YAML was checked
+	tree    *tree
+	checked map[string]bool // files whose YAML was checked
 }
 
 // kustomizationIn finds the kustomization in the folder of files.
@@ -32,16 +30,13 @@ func kustomizationIn(files map[string][]byte, dir string) (string, bool) {
 	return "", false
 }
 
-func inspect(ctx context.Context, t *tree) (*inspection, error) {
+func inspect(t *tree) error {
 	i := &inspection{tree: t, checked: map[string]bool{}}
 	seen := map[string]bool{t.root: true}
 	for queue := []string{t.root}; len(queue) > 0; queue = queue[1:] {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		folders, err := i.folder(queue[0])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, f := range folders {
 			if !seen[f] {
@@ -50,7 +45,7 @@ func inspect(ctx context.Context, t *tree) (*inspection, error) {
 			}
 		}
 	}
-	return i, nil
+	return nil
 }
 
 // folder inspects the kustomization of one folder and returns the folders that it builds on.
@@ -143,9 +138,6 @@ func (v *visit) fail(field, format string, args ...any) {
 func (v *visit) unsupported(k *types.Kustomization) {
 	if len(k.HelmCharts) > 0 || k.HelmGlobals != nil {
 		v.fail("helmCharts", "is not supported: kustomize would run helm")
-	}
-	if len(k.OpenAPI) > 0 {
-		v.usesOpenAPI = true
 	}
 }
 

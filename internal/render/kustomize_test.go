@@ -17,7 +17,7 @@ import (
 const aConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 func buildOf(files map[string]string) Input {
-	in := Input{Files: map[string][]byte{}}
+	in := Input{Files: map[string][]byte{}, Builds: builds}
 	for name, content := range files {
 		in.Files[name] = []byte(content)
 	}
@@ -208,7 +208,7 @@ func TestASchemaOfOneSourceDoesNotShapeTheBuildOfAnother(t *testing.T) {
 }
 
 func TestBuildsAtTheSameTimeDoNotDisturbEachOther(t *testing.T) {
-	in := Input{Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod"}
+	in := Input{Files: filesBelow(t, "testdata/overlay", "overlays/prod"), Path: "overlays/prod", Builds: builds}
 	want, err := Render(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)

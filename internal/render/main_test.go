@@ -28,7 +28,11 @@ var (
 	})
 )
 
+// builds are those of all tests.
+var builds = NewBuilds(DefaultBuildLimits())
+
 func TestMain(m *testing.M) {
+	ServeBuilds()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprintln(os.Stderr, "these tests need the folder of etcd and kube-apiserver in KUBEBUILDER_ASSETS")
 		os.Exit(1)

@@ -32,6 +32,8 @@ type Input struct {
 	Patches map[string][]byte
 	// Helm is what a chart is rendered with; nil is a chart without settings, its CRDs included. Only a chart reads it.
 	Helm *HelmInput
+	// Builds build a kustomization. Only a kustomization reads it.
+	Builds *Builds
 	// TargetNamespace of the Release, part of the canonical form.
 	TargetNamespace string
 }
@@ -58,25 +60,33 @@ var places = make(chan struct{}, 16)
 // Render makes objects of files. It waits while many others do.
 //
 // Whatever is wrong with the files or a mutation is a terminal failure with reason RenderFailed, whose message
-// names the file and document, or the mutation and object, and never holds a value. The one failure that waiting may
-// heal is that of a chart which asks for an API group that the target does not answer for. The only other
-// error is the one of ctx, which is looked at between steps.
+// names the file and document, or the mutation and object, and never holds a value. The failures that waiting may heal are
+// that of a chart which asks for an API group that the target does not answer for, and that of a build whose process ended
+// for no reason of the source. The only other errors are the one of ctx, which is looked at between steps and ends a build
+// at once, and that a process cannot be started.
 func Render(ctx context.Context, in Input) (*Output, error) {
+	kind, err := TypeOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if kind == v1alpha1.RenderKustomize { // before the other place: who waits for a build must not keep charts out
+		done, err := in.Builds.enter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	kind, err := TypeOf(in)
-	if err != nil {
-		return nil, err
-	}
 	out := &Output{Type: kind}
 	var found []located
 	switch kind {
 	case v1alpha1.RenderKustomize:
-		found, err = kustomize(ctx, in)
+		found, err = in.Builds.build(ctx, in)
 	case v1alpha1.RenderHelm:
 		found, out.Skipped, err = helm(ctx, in)
 	default:
