@@ -66,11 +66,18 @@ func (l BuildLimits) Validate() error {
 type Builds struct {
 	limits BuildLimits
 	places chan struct{}
+	run    func(ctx context.Context, request func(io.Writer) error, answer func(io.Reader) error) error
 }
 
 // NewBuilds returns Builds. The program must call ServeBuilds.
 func NewBuilds(l BuildLimits) *Builds {
-	return &Builds{limits: l, places: make(chan struct{}, l.AtOnce)}
+	process := subprocess.Limits{Memory: l.Memory, CPU: l.CPU, Output: maxBuildOutput}
+	return &Builds{
+		limits: l, places: make(chan struct{}, l.AtOnce),
+		run: func(ctx context.Context, request func(io.Writer) error, answer func(io.Reader) error) error {
+			return subprocess.Run(ctx, buildCommand, process, request, answer)
+		},
+	}
 }
 
 // ServeBuilds makes the process of a build of this one, if it was started as that, and then does not return. It belongs at
@@ -96,8 +103,7 @@ func (b *Builds) build(ctx context.Context, in Input) (found []located, err erro
 	if err != nil {
 		return nil, err
 	}
-	limits := subprocess.Limits{Memory: b.limits.Memory, CPU: b.limits.CPU, Output: maxBuildOutput}
-	err = subprocess.Run(ctx, buildCommand, limits,
+	err = b.run(ctx,
 		func(w io.Writer) error { return sendBuild(w, root, files) },
 		func(r io.Reader) (err error) { found, err = readBuild(r); return err })
 	if err == nil {

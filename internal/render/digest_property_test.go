@@ -195,7 +195,7 @@ func TestTheDigestOfAKustomizationDoesNotDependOnTheOrderOfItsResources(t *testi
 			"namePrefix": "x-", "resources": resources, "commonAnnotations": map[string]any{"a": "1", "b": "2", "c": "3"},
 			"configMapGenerator": []any{map[string]any{"name": "made", "literals": []any{"a=b", "c=d"}}},
 		}, ""))
-		return Input{Files: files, Builds: builds}
+		return Input{Files: files, Builds: buildsHere}
 	})
 }
 

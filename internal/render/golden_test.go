@@ -118,7 +118,7 @@ func TestARenderRepeatedGivesTheSameBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Render(t.Context(), Input{Files: maps.Clone(overlayFiles), Path: "overlays/prod", Builds: builds})
+		b, err := Render(t.Context(), Input{Files: maps.Clone(overlayFiles), Path: "overlays/prod", Builds: buildsHere})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestTheTypeIsFoundOutAndKept(t *testing.T) {
 		"an empty tree is a plain one without an object": {Input{}, v1alpha1.RenderPlain, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.in.Builds = builds
+			tc.in.Builds = buildsHere
 			out, err := Render(t.Context(), tc.in)
 			if tc.message != "" {
 				wantInvalid(t, err, tc.message)

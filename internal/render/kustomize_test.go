@@ -17,7 +17,7 @@ import (
 const aConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 func buildOf(files map[string]string) Input {
-	in := Input{Files: map[string][]byte{}, Builds: builds}
+	in := Input{Files: map[string][]byte{}, Builds: buildsHere}
 	for name, content := range files {
 		in.Files[name] = []byte(content)
 	}
@@ -183,24 +183,29 @@ func TestASchemaOfOneSourceDoesNotShapeTheBuildOfAnother(t *testing.T) {
 		"a.yaml":             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a, image: a}, {name: b, image: b}]}}}\n",
 		"p.yaml":             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a, image: z}]}}}\n",
 	}
-	before, err := Render(t.Context(), buildOf(patched))
+	inProcesses := func(files map[string]string) Input {
+		in := buildOf(files)
+		in.Builds = builds
+		return in
+	}
+	before, err := Render(t.Context(), inProcesses(patched))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Render(t.Context(), buildOf(map[string]string{
+	if _, err := Render(t.Context(), inProcesses(map[string]string{
 		"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\nopenapi: {path: schema.json}\n",
 		"a.yaml":             patched["a.yaml"], "p.yaml": patched["p.yaml"], "schema.json": `{"definitions": {}}`,
 	})); err != nil {
 		t.Fatal(err)
 	}
-	after, err := Render(t.Context(), buildOf(patched))
+	after, err := Render(t.Context(), inProcesses(patched))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if before.Digest != after.Digest {
 		t.Errorf("before:\n%s\nafter:\n%s", before.Canonical, after.Canonical)
 	}
-	_, err = Render(t.Context(), buildOf(map[string]string{
+	_, err = Render(t.Context(), inProcesses(map[string]string{
 		"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\nopenapi: {path: schema.json}\n",
 		"a.yaml":             patched["a.yaml"], "p.yaml": patched["p.yaml"], "schema.json": `{"definitions": []}`,
 	}))

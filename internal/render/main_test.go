@@ -1,8 +1,10 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -28,8 +30,29 @@ var (
 	})
 )
 
-// builds are those of all tests.
+// builds has each build in a process, as the product does.
 var builds = NewBuilds(DefaultBuildLimits())
+
+// buildsHere has them in this process, one at a time, with all that is said between the two processes otherwise. It is for
+// tests of what a build gives: with the race detector the start of a process takes long, and nothing that goes wrong in one
+// is seen, as a program that is run.
+var buildsHere = &Builds{
+	limits: DefaultBuildLimits(), places: make(chan struct{}, 1),
+	run: func(_ context.Context, request func(io.Writer) error, answer func(io.Reader) error) error {
+		var asked, answered bytes.Buffer
+		if err := request(&asked); err != nil {
+			return err
+		}
+		work, err := receiveBuild(&asked)
+		if err == nil {
+			err = work(&answered)
+		}
+		if err != nil {
+			return err
+		}
+		return answer(&answered)
+	},
+}
 
 func TestMain(m *testing.M) {
 	ServeBuilds()

@@ -144,7 +144,10 @@ func TestAProcessThatFailsIsTold(t *testing.T) {
 
 func TestAProcessThatDoesNotListenHoldsNothingUp(t *testing.T) {
 	err := Run(t.Context(), testWork, testLimits,
-		func(w io.Writer) error { _, err := io.Copy(w, io.MultiReader(strings.NewReader("deaf\n"), endless{})); return err },
+		func(w io.Writer) error {
+			_, err := io.Copy(w, io.MultiReader(strings.NewReader("deaf\n"), endless{}))
+			return err
+		},
 		func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
 		t.Errorf("error %v", err)
