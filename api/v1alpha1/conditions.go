@@ -81,8 +81,10 @@ const (
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonApplyRetrying: the target could not take all objects for now; retried.
 	ReasonApplyRetrying = "ApplyRetrying"
-	// ReasonConflict: an object belongs to another Release, named in the message.
+	// ReasonConflict: an object belongs to another Release or another tool, or a field to another manager, named in the message.
 	ReasonConflict = "Conflict"
+	// ReasonServiceAccountRequired: spec.serviceAccountName is empty, and the operator requires one.
+	ReasonServiceAccountRequired = "ServiceAccountRequired"
 	// ReasonPruneFailed: objects that left the render could not be removed; retried.
 	ReasonPruneFailed = "PruneFailed"
 	// ReasonHealthy: every object is healthy.
@@ -112,6 +114,12 @@ const (
 	AnnotationRelease = "convoy.kumodo.io/release"
 	// AnnotationPrune on an object of a target: the value disabled keeps convoy from deleting it.
 	AnnotationPrune = "convoy.kumodo.io/prune"
+	// AnnotationAdopt on an object of a source: the value true lets convoy take over an object that another tool owns.
+	AnnotationAdopt = "convoy.kumodo.io/adopt"
+	// AnnotationRecreate on an object of a source: true or false outweighs syncPolicy.recreate.
+	AnnotationRecreate = "convoy.kumodo.io/recreate"
+	// AnnotationSSA on an object of a source says how it is applied: Merge, IfNotPresent or Ignore.
+	AnnotationSSA = "convoy.kumodo.io/ssa"
 	// LabelOwner on an object of a target holds the key of the Release that owns it.
 	LabelOwner = "convoy.kumodo.io/owner"
 	// LabelReleaseUID on convoy's own objects of the hub holds the UID of the Release.

@@ -82,6 +82,12 @@ type ReleaseSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	DeletionPolicy ReleaseDeletionPolicy `json:"deletionPolicy,omitempty"`
+	// ServiceAccountName is a service account of the target, in the namespace there that is called as that of the Release.
+	// convoy acts as it on the target: it applies, reads, prunes and deletes with its permissions only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 }
 
 // ClusterRef names a Cluster in the same namespace.

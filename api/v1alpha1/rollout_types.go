@@ -53,6 +53,12 @@ type RolloutStatus struct {
 	// Pruned is how many objects were removed because they left the render.
 	// +optional
 	Pruned int32 `json:"pruned,omitempty"`
+	// Warnings are what the target's API server warned of when the objects were applied, such as deprecations: one line
+	// each, at most ten.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // RolloutTrigger is what began a rollout.

@@ -35,6 +35,18 @@ type SyncPolicy struct {
 	// AllowEmpty permits a render without objects to replace one that had some, and to prune them all.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
+	// Conflicts says what becomes of fields on the target that another field manager owns: Force takes them over, Fail
+	// reports them. An object of another Release is never taken over.
+	// +optional
+	// +kubebuilder:default=Force
+	Conflicts ConflictPolicy `json:"conflicts,omitempty"`
+	// Recreate says what becomes of an object that cannot be changed to the wish because a field of it is immutable:
+	// Never reports it, Immutable deletes it and creates it anew. The annotation convoy.kumodo.io/recreate, true or false
+	// on an object in the source, outweighs it. A PersistentVolumeClaim, PersistentVolume, Namespace or
+	// CustomResourceDefinition is never deleted for this.
+	// +optional
+	// +kubebuilder:default=Never
+	Recreate RecreatePolicy `json:"recreate,omitempty"`
 	// HistoryLimit is how many renders are kept.
 	// +optional
 	// +kubebuilder:default=5
@@ -97,3 +109,25 @@ type RetryPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="maxInterval is between 1s and 24h"
 	MaxInterval metav1.Duration `json:"maxInterval,omitzero"`
 }
+
+// ConflictPolicy says what becomes of fields that another field manager owns.
+//
+// +kubebuilder:validation:Enum=Force;Fail
+type ConflictPolicy string
+
+// The conflict policies.
+const (
+	ConflictForce ConflictPolicy = "Force"
+	ConflictFail  ConflictPolicy = "Fail"
+)
+
+// RecreatePolicy says what becomes of objects with a changed immutable field.
+//
+// +kubebuilder:validation:Enum=Never;Immutable
+type RecreatePolicy string
+
+// The recreate policies.
+const (
+	RecreateNever     RecreatePolicy = "Never"
+	RecreateImmutable RecreatePolicy = "Immutable"
+)

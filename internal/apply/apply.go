@@ -34,6 +34,11 @@ type Request struct {
 	TargetNamespace string
 	// CreateNamespace makes TargetNamespace if it is not there.
 	CreateNamespace bool
+	// Conflicts and Recreate are those of the sync policy; "" means Force and Never.
+	Conflicts v1alpha1.ConflictPolicy
+	Recreate  v1alpha1.RecreatePolicy
+	// Listen makes a context whose requests tell of the warnings that the target's server sends. It may be nil.
+	Listen func(ctx context.Context, heard func(text string)) context.Context
 	// Record of the Release on this Cluster. It is changed along with the hub.
 	Record *Record
 	// Progress is called after each object, one call at a time. It may be nil.
@@ -52,6 +57,8 @@ type ChangeSet struct {
 	ToPrune int
 	// Pending are objects that were applied and are not healthy yet, by what the server answered.
 	Pending []v1alpha1.InventoryEntry
+	// Warnings of the server, each once with the first object it is about, at most ten.
+	Warnings []string
 }
 
 // Retry reports whether an object failed in a way that waiting may heal.
@@ -65,6 +72,7 @@ type applier struct {
 	resolve *resolver
 	plan    *plan
 	clean   *scrubber
+	heard   warnings
 	report  *reporter
 	settled time.Time // until then, objects whose definition is in the render are tried again
 
@@ -91,6 +99,9 @@ func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, er
 		definitions: map[delivery.ObjectRef]*unstructured.Unstructured{},
 	}
 	a.report = newReporter(req.Progress, len(p.items))
+	for i := range p.items {
+		p.items[i].uid = req.Record.uid(p.items[i].ref)
+	}
 	if err := a.addNamespace(ctx); err != nil {
 		return ChangeSet{}, err
 	}
@@ -141,7 +152,10 @@ func (a *applier) applyItem(ctx context.Context, it *item) error {
 	if live == nil {
 		return nil
 	}
-	entry := it.entry(string(live.GetUID()))
+	entry := it.entry("")
+	if live.GetLabels()[v1alpha1.LabelOwner] == a.req.Owner.Key() { // else it was left alone, and is not the Release's
+		entry.UID = string(live.GetUID())
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.applied = append(a.applied, entry)
@@ -171,7 +185,7 @@ func (a *applier) changeSet() ChangeSet {
 	sortErrors(a.failed)
 	sortEntries(a.pending)
 	stale, _ := a.plan.split(a.req.Record)
-	return ChangeSet{Applied: len(a.applied), Failed: a.failed, ToPrune: len(stale), Pending: a.pending}
+	return ChangeSet{Applied: len(a.applied), Failed: a.failed, ToPrune: len(stale), Pending: a.pending, Warnings: a.heard.lines()}
 }
 
 func sortErrors(errs []ObjectError) {

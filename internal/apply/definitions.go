@@ -25,11 +25,11 @@ type definition struct {
 	served     []string // versions
 }
 
-// definitionsOf finds the kinds that a render defines.
+// definitionsOf finds the kinds that a render defines and convoy applies.
 func definitionsOf(objects []*unstructured.Unstructured) map[schema.GroupKind]definition {
 	out := map[schema.GroupKind]definition{}
 	for _, o := range objects {
-		if def, ok := definitionOf(o); ok {
+		if def, ok := definitionOf(o); ok && !isIgnored(o) {
 			out[def.kind] = def
 		}
 	}

@@ -56,7 +56,7 @@ func unknownKind(ref delivery.ObjectRef, gvk schema.GroupVersionKind, err error)
 }
 
 // refusal classifies what the server said about one object that was to be applied. err is not fatal.
-func refusal(ref delivery.ObjectRef, err error, clean *scrubber) ObjectError {
+func (a *applier) refusal(ref delivery.ObjectRef, err error) ObjectError {
 	if message, ok := passing(ref, err); ok {
 		return transient(ref, "%s", message)
 	}
@@ -64,13 +64,26 @@ func refusal(ref delivery.ObjectRef, err error, clean *scrubber) ObjectError {
 	switch {
 	case isTooLarge(err):
 		out.Message = "it is too large for the cluster: make it smaller"
-	case ref.Kind == "Secret" && ref.Group == "":
+	case isSecret(ref):
 		out.Message = fmt.Sprintf("the cluster refused it (%s); what it said is not shown, as the object is a Secret", classOf(err))
 	default:
-		out.Message = clean.line(messageOf(err))
+		out.Message = a.clean.line(messageOf(err))
+	}
+	if apierrors.IsForbidden(err) {
+		out.Message += a.resolve.target.as()
 	}
 	return out
 }
+
+// as says whom a refusal is about, where convoy acts as a service account.
+func (t Target) as() string {
+	if t.ServiceAccount == "" {
+		return ""
+	}
+	return fmt.Sprintf("; convoy acts as service account %s there: give it that permission, or change spec.serviceAccountName", t.ServiceAccount)
+}
+
+func isSecret(ref delivery.ObjectRef) bool { return ref.Kind == "Secret" && ref.Group == "" }
 
 var (
 	webhookName = regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)
@@ -152,6 +165,14 @@ func messageOf(err error) string {
 		return status.Status().Message
 	}
 	return ""
+}
+
+// causesOf are the parts of a refusal, one for each field.
+func causesOf(err error) []metav1.StatusCause {
+	if d := detailsOf(err); d != nil {
+		return d.Causes
+	}
+	return nil
 }
 
 func detailsOf(err error) *metav1.StatusDetails {

@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -15,7 +14,7 @@ import (
 func (a *applier) addNamespace(ctx context.Context) error {
 	name := a.req.TargetNamespace
 	ref := namespaceRef(name)
-	if !a.req.CreateNamespace || name == "" || a.rendered(ref) {
+	if !a.req.CreateNamespace || name == "" || a.rendered(ref) || a.plan.ignored[ref] {
 		return nil
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -27,15 +26,15 @@ func (a *applier) addNamespace(ctx context.Context) error {
 	}
 	it := item{
 		object: marked(o, "", a.req.Owner), ref: ref,
-		stage: delivery.StageDefinitions, mapping: m, implied: true,
+		stage: delivery.StageDefinitions, mapping: m, implied: true, uid: a.req.Record.uid(ref),
 	}
 	live, err := a.get(ctx, &it)
 	switch {
-	case apierrors.IsNotFound(err) && !isRouteMissing(err):
+	case isGone(err):
 	case err != nil && fatal(err):
 		return err
 	case err != nil:
-		a.fail(refusal(ref, err, a.clean))
+		a.fail(a.refusal(ref, err))
 		return nil
 	case live.GetLabels()[v1alpha1.LabelOwner] != a.req.Owner.Key():
 		return nil

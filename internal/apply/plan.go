@@ -32,6 +32,8 @@ type item struct {
 	mapping *meta.RESTMapping // nil while only a definition of the same render knows the kind
 	ours    bool              // its kind is defined in the same render
 	implied bool              // it is not in the render: a target namespace that is to be there, whoever makes it
+	uid     string            // of the object that convoy applied before; "" when it applied none
+	options
 }
 
 // plan is the wish, resolved against the target.
@@ -42,8 +44,10 @@ type plan struct {
 	loose map[delivery.ObjectRef]bool
 	// definitions are the kinds that the render itself defines.
 	definitions map[schema.GroupKind]definition
-	// keeps has the identity of every item, and of the target namespace where convoy creates it.
+	// keeps has the identity of every item, of what is ignored, and of the target namespace where convoy creates it.
 	keeps map[delivery.ObjectRef]bool
+	// ignored are objects of the render that are not convoy's to write: what the Record has of them is given up.
+	ignored map[delivery.ObjectRef]bool
 }
 
 // makePlan resolves the wish. It writes nothing; it reads discovery at most.
@@ -52,6 +56,7 @@ func makePlan(ctx context.Context, r *resolver, w wish) (*plan, error) {
 		loose:       map[delivery.ObjectRef]bool{},
 		definitions: definitionsOf(w.Objects),
 		keeps:       make(map[delivery.ObjectRef]bool, len(w.Objects)),
+		ignored:     map[delivery.ObjectRef]bool{},
 	}
 	for _, o := range w.Objects {
 		if err := p.add(ctx, r, w, o); err != nil {
@@ -71,7 +76,13 @@ func (p *plan) add(ctx context.Context, r *resolver, w wish, o *unstructured.Uns
 		p.refuse(ref, problem)
 		return nil
 	}
-	it := item{ref: ref, stage: delivery.StageOf(gvk.GroupKind())}
+	opts, problem := optionsOf(o)
+	if problem != "" {
+		p.refuse(ref, problem)
+		p.loose[looseRef(ref)] = true
+		return nil
+	}
+	it := item{ref: ref, stage: delivery.StageOf(gvk.GroupKind()), options: opts}
 	def, ours := p.definitions[gvk.GroupKind()]
 	it.ours = ours
 	namespaced := def.namespaced
@@ -86,7 +97,9 @@ func (p *plan) add(ctx context.Context, r *resolver, w wish, o *unstructured.Uns
 		namespaced = it.mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	case ours && errors.Is(err, errNotServed): // known as soon as its definition is there
 	case errors.Is(err, errNotServed), errors.Is(err, errGroupFailing):
-		p.failed = append(p.failed, unknownKind(ref, gvk, err))
+		if !it.ignore {
+			p.failed = append(p.failed, unknownKind(ref, gvk, err))
+		}
 		p.loose[looseRef(ref)] = true
 		return nil
 	default:
@@ -105,6 +118,10 @@ func (p *plan) add(ctx context.Context, r *resolver, w wish, o *unstructured.Uns
 		return failure.Terminal(v1alpha1.ReasonApplyFailed, nil, "the render holds %s twice: remove one", it.ref)
 	}
 	p.keeps[it.ref] = true
+	if it.ignore {
+		p.ignored[it.ref] = true
+		return nil
+	}
 	it.object = marked(o, it.ref.Namespace, w.Owner)
 	p.items = append(p.items, it)
 	return nil
@@ -123,12 +140,15 @@ func (p *plan) entries() []v1alpha1.InventoryEntry {
 	return out
 }
 
-// split finds the entries of a Record that are not wished for. Stale ones are to be deleted. Renamed ones are the same
+// split finds the entries of a Record that are not wished for. Stale ones are to be deleted or, where they are ignored by
+// now, given up. Renamed ones are the same
 // object as something that is wished for, by its UID, as when a kind moves to another group: they are forgotten only.
 func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []delivery.ObjectRef) {
 	wished := p.uids(rec)
 	for _, e := range rec.Entries() {
 		switch {
+		case p.ignored[RefOf(e)]:
+			stale = append(stale, e)
 		case p.wants(RefOf(e)):
 		case wished[e.UID]:
 			renamed = append(renamed, RefOf(e))
@@ -143,7 +163,7 @@ func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []de
 func (p *plan) uids(rec *Record) map[string]bool {
 	out := map[string]bool{}
 	for ref, e := range rec.entries {
-		if p.wants(ref) && e.UID != "" {
+		if p.wants(ref) && !p.ignored[ref] && e.UID != "" {
 			out[e.UID] = true
 		}
 	}

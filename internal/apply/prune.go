@@ -27,7 +27,7 @@ type PruneRequest struct {
 }
 
 // Prune deletes what is in the Record and not in the render, in the reverse order of an apply, and waits until it is
-// gone or ctx ends. It deletes nothing without the Release's mark on it. When ctx ends, the Removal says what it waited
+// gone or ctx ends. What the render says to ignore is given up instead. It deletes nothing without the Release's mark on it. When ctx ends, the Removal says what it waited
 // for. Errors: failure.Terminal for an empty render that is not allowed, ErrHub, or the target's own.
 func Prune(ctx context.Context, t Target, l *Ledger, req PruneRequest) (Removal, error) {
 	if len(req.Objects) == 0 && !req.AllowEmpty && req.Record.Len() > 0 {
@@ -43,7 +43,7 @@ func Prune(ctx context.Context, t Target, l *Ledger, req PruneRequest) (Removal,
 		return Removal{}, nil
 	}
 	r := newRemover(t, req.Owner, p.wants, req.Parallel, newReporter(req.Progress, len(stale)))
-	r.wished = p.uids(req.Record)
+	r.wished, r.ignored = p.uids(req.Record), p.ignored
 	err = r.run(ctx, stale)
 	if dropErr := dropAfter(ctx, l, req.Record, append(r.done, renamed...)); err == nil {
 		err = dropErr

@@ -96,6 +96,9 @@ func (r *Record) Entries() []v1alpha1.InventoryEntry {
 	return out
 }
 
+// uid is that of the object that was applied; "" when none was.
+func (r *Record) uid(ref delivery.ObjectRef) string { return r.entries[ref].UID }
+
 // RefOf is the identity of an entry.
 func RefOf(e v1alpha1.InventoryEntry) delivery.ObjectRef {
 	return delivery.ObjectRef{Group: e.Group, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}

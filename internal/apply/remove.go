@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +64,7 @@ type remover struct {
 	keeps    func(delivery.ObjectRef) bool // what stays: a Namespace or definition that it needs survives
 	wished   map[string]bool               // UIDs of what stays, under whatever name
 	keepAll  bool                          // take the marks off everything, and delete nothing
+	ignored  map[delivery.ObjectRef]bool   // what is given up because the render says to ignore it
 	spare    string                        // a Namespace that is given up when it holds what is not ours
 	parallel int
 	report   *reporter
@@ -89,7 +89,7 @@ func newRemover(t Target, owner delivery.Owner, keeps func(delivery.ObjectRef) b
 // An object that the cluster refuses to delete holds back all later waves, as they may be what it needs to go. One
 // whose API group does not answer holds back Namespaces and definitions only: it may hold its own server for ever.
 func (r *remover) run(ctx context.Context, entries []v1alpha1.InventoryEntry) error {
-	waves := wavesOf(entries)
+	waves := wavesOf(entries, r.resolve.target.ServiceAccount != "")
 	if r.keepAll {
 		waves = []wave{{entries: entries}}
 	}
@@ -164,23 +164,32 @@ func (r *remover) step(ctx context.Context, e v1alpha1.InventoryEntry) (look, er
 	}
 	live, err := r.get(ctx, m, e)
 	if err != nil {
-		return r.unread(ctx, err)
+		return r.unread(ctx, e, err)
 	}
 	return r.judge(ctx, m, e, live)
 }
 
 // unread is the verdict on an object that could not be read.
-func (r *remover) unread(ctx context.Context, err error) (look, error) {
+func (r *remover) unread(ctx context.Context, e v1alpha1.InventoryEntry, err error) (look, error) {
 	switch {
 	case fatal(err):
 		return look{}, err
 	case isRouteMissing(err): // the kind was there a moment ago: find out, and look again
 		r.resolve.refreshOlder(ctx, recent)
 		return look{remains, "the cluster does not serve its kind right now"}, nil
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && isBinding(RefOf(e)) && r.tookWith(e):
 		return look{verdict: gone}, nil
 	}
 	return r.refusedOr(err, "read")
+}
+
+// tookWith reports whether this run deleted an object, or its namespace. A role binding that may not be read afterwards
+// was what permitted it, and is gone: one that waits for a finalizer would permit it still.
+func (r *remover) tookWith(e v1alpha1.InventoryEntry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, asked := r.deleted[RefOf(e)]
+	return asked || e.Namespace != "" && r.looks[namespaceRef(e.Namespace)].verdict == gone
 }
 
 // judge decides about an object that is there.
@@ -196,7 +205,7 @@ func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.Inv
 		return look{verdict: left}, nil
 	case r.wished[string(live.GetUID())]:
 		return look{verdict: left}, nil // the same object as one that stays
-	case r.keepAll:
+	case r.keepAll, r.ignored[ref]:
 		return r.giveUp(ctx, m, live)
 	case live.GetDeletionTimestamp() != nil:
 		return look{remains, describeDeleting(live)}, nil
@@ -216,14 +225,8 @@ func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.Inv
 }
 
 func (r *remover) delete(ctx context.Context, m *meta.RESTMapping, ref delivery.ObjectRef, live *unstructured.Unstructured) (look, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	uid := live.GetUID()
-	policy := metav1.DeletePropagationBackground
-	err := r.resolve.client(m, live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid},
-		PropagationPolicy: &policy,
-	})
+	err := deleteObject(ctx, r.resolve.client(m, live.GetNamespace()), live.GetName(), uid)
 	switch {
 	case err == nil:
 		r.mu.Lock()
@@ -244,7 +247,11 @@ func (r *remover) refusedOr(err error, verb string) (look, error) {
 	if message, ok := passing(delivery.ObjectRef{}, err); ok {
 		return look{remains, message}, nil
 	}
-	return look{refused, fmt.Sprintf("the cluster does not let convoy %s it (%s)", verb, classOf(err))}, nil
+	message := fmt.Sprintf("the cluster does not let convoy %s it (%s)", verb, classOf(err))
+	if apierrors.IsForbidden(err) {
+		message += r.resolve.target.as()
+	}
+	return look{refused, message}, nil
 }
 
 func (r *remover) get(ctx context.Context, m *meta.RESTMapping, e v1alpha1.InventoryEntry) (*unstructured.Unstructured, error) {

@@ -20,6 +20,9 @@ type Target struct {
 	Dynamic   dynamic.Interface
 	Mapper    meta.ResettableRESTMapper
 	Discovery discovery.CachedDiscoveryInterface
+	// ServiceAccount, as namespace/name, is what Dynamic acts as; "" when it acts with the credentials of the Cluster.
+	// Discovery always has those.
+	ServiceAccount string
 }
 
 // requestTimeout bounds one request to the target.
@@ -172,6 +175,9 @@ func unknownOrPartial(err error) bool {
 	var partial *discovery.ErrGroupDiscoveryFailed
 	return meta.IsNoMatchError(err) || errors.As(err, &partial)
 }
+
+// isGone tells that there is no such object, on a cluster that knows its kind.
+func isGone(err error) bool { return apierrors.IsNotFound(err) && !isRouteMissing(err) }
 
 // isRouteMissing tells a 404 about a kind from one about an object: the server has no such path, so it names nothing.
 func isRouteMissing(err error) bool {

@@ -16,13 +16,14 @@ type wave struct {
 }
 
 // wavesOf is the stages in reverse, with custom resources before the workloads, as one of these may be the operator
-// that lets them go.
-func wavesOf(entries []v1alpha1.InventoryEntry) []wave {
+// that lets them go. Role bindings come last where convoy acts as a service account, which may live on one of them.
+func wavesOf(entries []v1alpha1.InventoryEntry, bindingsLast bool) []wave {
 	gates := wave{stage: delivery.StageGates}
 	custom := wave{stage: delivery.StageWorkloads}
 	workloads := wave{stage: delivery.StageWorkloads}
 	config := wave{stage: delivery.StageConfig}
 	definitions := wave{stage: delivery.StageDefinitions}
+	bindings := wave{stage: delivery.StageConfig}
 	for _, e := range entries {
 		w := &workloads
 		switch gk := RefOf(e).GroupKind(); delivery.StageOf(gk) {
@@ -30,6 +31,9 @@ func wavesOf(entries []v1alpha1.InventoryEntry) []wave {
 			w = &gates
 		case delivery.StageConfig:
 			w = &config
+			if bindingsLast && isBinding(RefOf(e)) {
+				w = &bindings
+			}
 		case delivery.StageDefinitions:
 			w = &definitions
 		case delivery.StageWorkloads:
@@ -40,12 +44,16 @@ func wavesOf(entries []v1alpha1.InventoryEntry) []wave {
 		w.entries = append(w.entries, e)
 	}
 	var out []wave
-	for _, w := range []wave{gates, custom, workloads, config, definitions} {
+	for _, w := range []wave{gates, custom, workloads, config, definitions, bindings} {
 		if len(w.entries) > 0 {
 			out = append(out, w)
 		}
 	}
 	return out
+}
+
+func isBinding(ref delivery.ObjectRef) bool {
+	return ref.Group == "rbac.authorization.k8s.io" && (ref.Kind == "RoleBinding" || ref.Kind == "ClusterRoleBinding")
 }
 
 func isCustom(gk schema.GroupKind) bool {

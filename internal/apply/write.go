@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -32,14 +30,17 @@ func (a *applier) write(ctx context.Context, it *item) (*unstructured.Unstructur
 	if err != nil && !fatal(err) && it.ours {
 		live, err = a.writeUntilSettled(ctx, it, err)
 	}
-	var other *otherOwner
+	if isImmutable(err) {
+		live, err = a.replace(ctx, it, err)
+	}
+	stopped, isStop := errors.AsType[*stop](err)
 	switch {
 	case err == nil:
 		return live, nil
-	case errors.As(err, &other) && it.implied:
-		return nil, nil // another Release made it a moment ago; the entry is dropped when it is seen to be the other's
-	case errors.As(err, &other):
-		a.fail(ObjectError{Ref: it.ref, Reason: v1alpha1.ReasonConflict, Message: other.Error(), Terminal: true})
+	case isStop && it.implied && stopped.reason == v1alpha1.ReasonConflict:
+		return nil, nil // somebody else made it a moment ago; the entry is dropped when it is seen to be the other's
+	case isStop:
+		a.fail(ObjectError{Ref: it.ref, Reason: stopped.reason, Message: stopped.message, Terminal: stopped.terminal})
 		return nil, nil
 	case fatal(err):
 		return nil, err
@@ -47,7 +48,7 @@ func (a *applier) write(ctx context.Context, it *item) (*unstructured.Unstructur
 	if isRouteMissing(err) {
 		a.resolve.refreshOlder(ctx, recent) // for the next attempt: the kind was known, and is gone
 	}
-	a.fail(refusal(it.ref, err, a.clean))
+	a.fail(a.refusal(it.ref, err))
 	return nil, nil
 }
 
@@ -65,74 +66,29 @@ func (a *applier) writeUntilSettled(ctx context.Context, it *item, last error) (
 	return live, last
 }
 
-// otherOwner is the refusal to write an object of another Release. It is no error of the server.
-type otherOwner struct{ name string }
-
-func (o *otherOwner) Error() string {
-	return fmt.Sprintf("it belongs to Release %s: remove it from one of the two", o.name)
-}
-
-// tryWrite sends one patch, which is not forced. Only when fields belong to somebody else does it look who that is.
+// tryWrite sends one patch, which is not forced, and which holds only for the object that convoy applied before, or while
+// there is none. Only when the server refuses that does it look why.
 func (a *applier) tryWrite(ctx context.Context, it *item) (*unstructured.Unstructured, error) {
-	live, err := a.patch(ctx, it, false)
-	if err != nil && isOwnershipConflict(err) {
-		live, err = a.takeOver(ctx, it)
+	if it.ifNotPresent && it.uid != "" { // most likely it is there
+		if live, err := a.get(ctx, it); !isGone(err) {
+			return live, err
+		}
+	}
+	first := it.absent()
+	if it.uid != "" {
+		first = it.known()
+	}
+	live, err := a.patch(ctx, first, false)
+	if apierrors.IsConflict(err) || isOtherObject(err) {
+		live, err = a.takeOver(ctx, it, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !hasManager(live, clientSideManager) {
+	if it.ifNotPresent || !hasManager(live, clientSideManager) {
 		return live, nil
 	}
 	return a.adopt(ctx, it, live)
-}
-
-// takeOver forces a patch on an object, unless another Release owns it. Whoever takes it in between is not overrun:
-// the patch holds for the state that was read only.
-func (a *applier) takeOver(ctx context.Context, it *item) (*unstructured.Unstructured, error) {
-	const tries = 3
-	var err error
-	for range tries {
-		var live *unstructured.Unstructured
-		live, err = a.get(ctx, it)
-		if err != nil {
-			return nil, err
-		}
-		owner := live.GetLabels()[v1alpha1.LabelOwner]
-		if owner != "" && owner != a.req.Owner.Key() {
-			return nil, &otherOwner{name: a.nameOwner(live)}
-		}
-		live, err = a.patch(ctx, pinned(it, live), true)
-		if err == nil || !apierrors.IsConflict(err) {
-			return live, err
-		}
-	}
-	return nil, err
-}
-
-// nameOwner is the Release that an object's marks name.
-func (a *applier) nameOwner(live *unstructured.Unstructured) string {
-	switch name := live.GetAnnotations()[v1alpha1.AnnotationRelease]; name {
-	case "":
-		return "of an unknown name"
-	case a.req.Owner.String():
-		return name + " of another hub"
-	default:
-		return oneLine(name)
-	}
-}
-
-// pinned is the item with the identity of the object that was read.
-func pinned(it *item, live *unstructured.Unstructured) *item {
-	object := maps.Clone(it.object.Object)
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	metadata["uid"] = string(live.GetUID())
-	metadata["resourceVersion"] = live.GetResourceVersion()
-	object["metadata"] = metadata
-	out := *it
-	out.object = &unstructured.Unstructured{Object: object}
-	return &out
 }
 
 // adopt moves the fields that client-side apply owned to the Release, and applies once more, so that what the source
@@ -162,7 +118,7 @@ func (a *applier) patch(ctx context.Context, it *item, force bool) (*unstructure
 }
 
 func (a *applier) send(ctx context.Context, it *item, kind types.PatchType, data []byte, opts metav1.PatchOptions) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(a.listen(ctx, it), requestTimeout)
 	defer cancel()
 	return a.resolve.client(it.mapping, it.ref.Namespace).Patch(ctx, it.ref.Name, kind, data, opts)
 }

@@ -17,7 +17,7 @@ import (
 var stalledReasons = []string{
 	v1alpha1.ReasonRenderFailed, v1alpha1.ReasonEmptyRender, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict,
 	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid,
-	v1alpha1.ReasonSyncPolicyInvalid, v1alpha1.ReasonPinnedRenderMissing,
+	v1alpha1.ReasonSyncPolicyInvalid, v1alpha1.ReasonPinnedRenderMissing, v1alpha1.ReasonServiceAccountRequired,
 }
 
 // SourceFailed records that the source could not be read. What was applied stays as it is.
@@ -209,6 +209,9 @@ func ReleaseDeleting(r *v1alpha1.Release, reason, message string) {
 	set(r, v1alpha1.ConditionDeleting, metav1.ConditionTrue, reason, message)
 	conclude(r, metav1.ConditionFalse, v1alpha1.ReasonDeleting, message)
 }
+
+// Warned records what the target warned of when the objects of the rollout were applied.
+func Warned(r *v1alpha1.Release, warnings []string) { r.Status.Rollout.Warnings = warnings }
 
 func setInventory(r *v1alpha1.Release, recorded int) {
 	state := v1alpha1.InventoryRecorded
