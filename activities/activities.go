@@ -46,6 +46,8 @@ type Deps struct {
 	Kicks Kicker
 	// Metrics count probes.
 	Metrics *Metrics
+	// ServiceAccounts say what Releases act as on their targets.
+	ServiceAccounts delivery.ServiceAccounts
 	// ResyncPeriod bounds how often a Cluster's lastProbeTime moves.
 	ResyncPeriod time.Duration
 }
@@ -132,9 +134,4 @@ func (a *Activities) clusterNamed(ctx context.Context, namespace, name string) (
 		return nil, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
 	}
 	return &c, nil
-}
-
-// targetOf is how the domain packages see a target.
-func targetOf(conn *connect.Client) apply.Target {
-	return apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}
 }

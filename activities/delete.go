@@ -98,7 +98,11 @@ func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name 
 		place()
 		return c, target, done, err
 	}
-	return c, targetOf(conn), place, nil
+	if target, err = a.targetOf(conn, r); err != nil {
+		place()
+		return c, target, done, err
+	}
+	return c, target, place, nil
 }
 
 // clear removes what one record lists. A nil error means that nothing is left to do for it.
@@ -179,6 +183,9 @@ func (a *Activities) unreachable(ctx context.Context, r *v1alpha1.Release, rec *
 	f, known := failure.As(err)
 	if !known {
 		f = connect.Classify(err)
+	}
+	if f.Reason == v1alpha1.ReasonServiceAccountRequired {
+		return a.waiting(ctx, r, f.Reason, f.Message)
 	}
 	lost := f.Reason == v1alpha1.ReasonClusterUnreachable || connect.Unreachable(err)
 	message := fmt.Sprintf("Cluster %q: %s", cluster, f.Message)

@@ -19,9 +19,9 @@ import (
 func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.begin(ctx, in.Rollout)
-	if err != nil || s == nil {
-		return StepResult{Superseded: err == nil}, err
+	s, out, err := a.begin(ctx, in.Rollout)
+	if s == nil {
+		return out, err
 	}
 	s.end() // a wait is no load
 	entries := slices.DeleteFunc(s.record.Entries(), func(e v1alpha1.InventoryEntry) bool {
@@ -32,9 +32,11 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	defer stop()
 	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
-	found, err := observe.Wait(limited, observe.Target{Dynamic: s.target.Dynamic, Mapper: s.target.Mapper}, entries,
+	found, err := observe.Wait(limited, observe.Target{
+		Dynamic: s.target.Dynamic, Mapper: s.target.Mapper, ServiceAccount: s.target.ServiceAccount,
+	}, entries,
 		func(done, of int, waitingFor string) { beat.set(Progress{Step: waitingFor, Done: done, Of: of}) })
-	out := StepResult{Healthy: found.Healthy}
+	out.Healthy = found.Healthy
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
 	case renewed.Err() != nil && ctx.Err() == nil:

@@ -28,25 +28,32 @@ type step struct {
 	conn    *connect.Client
 	target  apply.Target
 	record  *apply.Record
+	// warnings are those of the target during the apply; nil when this step did not apply.
+	warnings *[]string
 	// end gives the place back that the step has among those that work on the target.
 	end func()
 }
 
-// begin reads what a step acts on, and takes a place among those that work on the target; end gives it back. It returns
-// nil when the hub asks for something else by now.
-func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step, error) {
+// begin reads what a step acts on, and takes a place among those that work on the target; end gives it back. Without a
+// step, the result is that of the activity: the hub asks for something else by now, or the rollout may not go on.
+func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step, StepResult, error) {
 	s, err := a.current(ctx, in)
 	if err != nil || s == nil {
-		return nil, err
+		return nil, StepResult{Superseded: err == nil}, err
 	}
 	if s.end, err = a.work(ctx, s.cluster); err != nil {
-		return nil, err
+		return nil, StepResult{}, err
 	}
-	if err := a.connect(ctx, s); err != nil {
-		s.end()
-		return nil, err
+	err = a.connect(ctx, s)
+	if err == nil {
+		return s, StepResult{}, nil
 	}
-	return s, nil
+	s.end()
+	if f, ok := failure.As(err); ok && f.Terminal {
+		out, err := a.failed(ctx, s, StepResult{}, v1alpha1.ConditionApplied, f.Reason, f.Message)
+		return nil, out, err
+	}
+	return nil, StepResult{}, err
 }
 
 // current reads what a step is about. It returns nil when the hub asks for something else by now.
@@ -75,11 +82,12 @@ func (a *Activities) connect(ctx context.Context, s *step) (err error) {
 	if s.conn, err = a.Clusters.Client(ctx, s.cluster); err != nil {
 		return a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
-	s.target = targetOf(s.conn)
+	target, refused := a.targetOf(s.conn, s.release)
+	s.target = target
 	if s.record, err = a.record(ctx, s); err != nil {
 		return a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
-	return nil
+	return refused
 }
 
 // work takes a place among the steps that work on a Cluster, until done is called. A step that finds none steps aside.
@@ -148,6 +156,9 @@ func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Re
 	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
 		if superseded = !r.DeletionTimestamp.IsZero() || !wished(r, s.in); !superseded {
 			change(r)
+			if s.warnings != nil {
+				status.Warned(r, *s.warnings)
+			}
 		}
 	})
 	return superseded, err
@@ -181,9 +192,9 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.begin(ctx, in)
-	if err != nil || s == nil {
-		return StepResult{Superseded: err == nil}, err
+	s, out, err := a.begin(ctx, in)
+	if s == nil {
+		return out, err
 	}
 	defer s.end()
 	objects, err := a.objects(ctx, s)
@@ -193,6 +204,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Record: s.record, Progress: beat.progress,
+		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen,
 	})
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return a.failed(ctx, s, StepResult{}, v1alpha1.ConditionApplied, f.Reason, f.Message)
@@ -200,7 +212,8 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	if err != nil {
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
-	out := StepResult{Applied: changes.Applied, Prune: changes.ToPrune, Pending: len(changes.Pending)}
+	s.warnings = &changes.Warnings
+	out = StepResult{Applied: changes.Applied, Prune: changes.ToPrune, Pending: len(changes.Pending)}
 	if !mayPrune(s.release) {
 		out.Prune = 0
 	}
@@ -211,7 +224,8 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	case len(changes.Failed) > 0:
 		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, changes.Failed[0].Reason, objectErrors(changes.Failed, len(objects)))
 	case out.Prune > 0:
-		return out, nil
+		out.Superseded, err = a.tell(ctx, s, func(*v1alpha1.Release) {}) // the warnings, if there are any
+		return out, err
 	case out.Pending > 0:
 		waiting := fmt.Sprintf("waiting for the health of %d of %d objects", out.Pending, out.Applied)
 		return a.applied(ctx, s, out, waiting)
@@ -240,9 +254,9 @@ func (a *Activities) objects(ctx context.Context, s *step) ([]*unstructured.Unst
 func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
-	s, err := a.begin(ctx, in.Rollout)
-	if err != nil || s == nil {
-		return StepResult{Superseded: err == nil}, err
+	s, out, err := a.begin(ctx, in.Rollout)
+	if s == nil {
+		return out, err
 	}
 	defer s.end()
 	if !mayPrune(s.release) { // it did when the step was scheduled
@@ -258,7 +272,7 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 			AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
 		})
 	})
-	out := StepResult{Pruned: removal.Removed + len(removal.Left)}
+	out.Pruned = removal.Removed + len(removal.Left)
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, f.Reason, f.Message)
 	}

@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/pflag"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
@@ -45,6 +47,7 @@ type config struct {
 	Connect         connect.Options
 	Sources         source.Limits
 	Builds          render.BuildLimits
+	ServiceAccounts delivery.ServiceAccounts
 }
 
 // temporalFlags outweigh the TEMPORAL_* environment when they are set.
@@ -70,6 +73,8 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.Connect.Concurrency, "cluster-concurrency", 32, "steps that work on one Cluster at once, in this process")
 	f.BoolVar(&c.Connect.AllowInsecureSkipTLSVerify, "allow-insecure-skip-tls-verify", false, "honour insecure-skip-tls-verify in kubeconfigs instead of refusing it")
 	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
+	f.StringVar(&c.ServiceAccounts.Default, "default-service-account", "", "service account that Releases without spec.serviceAccountName act as on their targets")
+	f.BoolVar(&c.ServiceAccounts.Required, "require-service-account", false, "refuse Releases that act as no service account on their targets")
 	c.bindDial(f)
 	c.bindSources(f)
 	c.bindBuilds(f)
@@ -151,6 +156,9 @@ func (c *config) validate() error {
 	}
 	if c.ProbesPerSecond <= 0 {
 		return errors.New("--probes-per-second must be above 0")
+	}
+	if name := c.ServiceAccounts.Default; name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("--default-service-account: %q is no name of a service account", name)
 	}
 	if c.Connect.Concurrency <= 0 {
 		return errors.New("--cluster-concurrency must be above 0")

@@ -171,7 +171,7 @@ func newDeps(
 ) activities.Deps {
 	return activities.Deps{
 		Hub: hub, Clusters: p, Sources: s, Builds: b, Renders: r, Ledger: l, Status: w,
-		Kicks: t, Metrics: m, ResyncPeriod: c.ResyncPeriod,
+		Kicks: t, Metrics: m, ResyncPeriod: c.ResyncPeriod, ServiceAccounts: c.ServiceAccounts,
 	}
 }
 

@@ -39,6 +39,7 @@ type Client struct {
 	// absent only when no group failed in Discovery.
 	Mapper meta.ResettableRESTMapper
 
+	config *rest.Config
 	live   *discovery.DiscoveryClient
 	source *cacheSource
 	link   *link
@@ -67,13 +68,12 @@ func newClient(e *endpoint, d *dial.Dialer, r *room.Room, o Options) (*Client, e
 	if err != nil {
 		return nil, fmt.Errorf("build the transport: %w", err)
 	}
-	c := &Client{link: l, certificateEnds: e.certificateEnds, probeTimeout: o.ProbeTimeout}
+	c := &Client{link: l, config: restConfig(e.server), certificateEnds: e.certificateEnds, probeTimeout: o.ProbeTimeout}
 	l.identity.read = c.readID
-	config := &rest.Config{Host: e.server, UserAgent: userAgent, QPS: -1}
-	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, httpClient(l)); err != nil {
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(c.config, httpClient(l)); err != nil {
 		return nil, fmt.Errorf("build the dynamic client: %w", err)
 	}
-	if c.live, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient(answersOnly{next: l})); err != nil {
+	if c.live, err = discovery.NewDiscoveryClientForConfigAndClient(c.config, httpClient(answersOnly{next: l})); err != nil {
 		return nil, fmt.Errorf("build the discovery client: %w", err)
 	}
 	c.source = &cacheSource{DiscoveryClient: c.live, timeout: o.ProbeTimeout}

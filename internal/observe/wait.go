@@ -39,6 +39,8 @@ const (
 type Target struct {
 	Dynamic dynamic.Interface
 	Mapper  meta.ResettableRESTMapper
+	// ServiceAccount is what Dynamic acts as; "" when it acts with the credentials of the Cluster.
+	ServiceAccount string
 }
 
 // Finding is an object that is not healthy.
@@ -158,7 +160,11 @@ func (w *waiter) look(ctx context.Context, s *subject) error {
 	case !errors.As(err, &status), apierrors.IsUnauthorized(err):
 		return fmt.Errorf("read %s: %w", refOf(s.entry), err)
 	case apierrors.IsForbidden(err):
-		s.note(Failed, "convoy may not read it: permit get on its kind", true)
+		who := "convoy"
+		if w.target.ServiceAccount != "" {
+			who = "service account " + w.target.ServiceAccount
+		}
+		s.note(Failed, who+" may not read it: permit get on its kind", true)
 	default:
 		s.note(InProgress, fmt.Sprintf("it cannot be read now (%s)", apierrors.ReasonForError(err)), false)
 	}

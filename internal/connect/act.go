@@ -1,0 +1,45 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// As gives a dynamic client that acts as another user, with the permissions of that user only. It shares the
+// connections of this one. The server adds the groups of a service account by itself.
+func (c *Client) As(user string) (dynamic.Interface, error) {
+	acting := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, c.link)
+	out, err := dynamic.NewForConfigAndClient(c.config, httpClient(acting))
+	if err != nil {
+		return nil, fmt.Errorf("build the client of a service account: %w", err)
+	}
+	return out, nil
+}
+
+// restConfig is what the clients of a target have in common. Warnings go to whoever listens, and nowhere else.
+func restConfig(server string) *rest.Config {
+	return &rest.Config{Host: server, UserAgent: userAgent, QPS: -1, WarningHandlerWithContext: listeners{}}
+}
+
+type listenerKey struct{}
+
+// Listen makes a context whose requests tell heard of the warnings in their answers. Requests of other contexts drop
+// them.
+func Listen(ctx context.Context, heard func(text string)) context.Context {
+	return context.WithValue(ctx, listenerKey{}, heard)
+}
+
+// listeners hands warnings to the listener of the request's context.
+type listeners struct{}
+
+// HandleWarningHeaderWithContext is that of a rest.WarningHandlerWithContext.
+func (listeners) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	const miscellaneous = 299 // what API servers send
+	if heard, ok := ctx.Value(listenerKey{}).(func(string)); ok && code == miscellaneous && text != "" {
+		heard(text)
+	}
+}
