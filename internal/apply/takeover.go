@@ -153,7 +153,7 @@ func foreignFields(err error) string {
 		}
 		manager := "another manager"
 		if found := conflictManager.FindStringSubmatch(c.Message); found != nil {
-			manager = fmt.Sprintf("%q", printable(found[1]))
+			manager = `"` + printable(found[1]) + `"`
 		}
 		if fields[manager] == nil {
 			managers = append(managers, manager)

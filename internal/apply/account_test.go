@@ -1,0 +1,121 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+const (
+	allOfConfigMaps = `{apiGroups: [""], resources: [configmaps], verbs: ["*"]}`
+	allOfBindings   = `{apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: ["*"]}`
+)
+
+// role permits the service accounts of the namespace something once it is bound.
+func (w *world) role(name, rules string) *unstructured.Unstructured {
+	return w.fromYAML("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: " + name + ", namespace: $NS}, rules: [" + rules + "]}")
+}
+
+func (w *world) binding(name, role string) *unstructured.Unstructured {
+	return w.fromYAML("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: " + name + ", namespace: $NS}, " +
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: " + role + "}, " +
+		"subjects: [{kind: ServiceAccount, name: deployer, namespace: $NS}]}")
+}
+
+// asDeployer is the world whose target acts as the service account deployer of its namespace.
+func (w *world) asDeployer() *world {
+	w.Helper()
+	cfg := recorded(w.targetLog)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + w.ns + ":deployer"}
+	out := *w
+	var err error
+	out.target.Dynamic, err = dynamic.NewForConfig(cfg)
+	w.check(err)
+	out.target.ServiceAccount = w.ns + "/deployer"
+	return &out
+}
+
+// may waits until the server knows what the service account is permitted.
+func (w *world) may(o *unstructured.Unstructured) {
+	w.Helper()
+	w.eventually("the role is in force", func() bool {
+		_, err := w.target.Dynamic.Resource(resource(o)).Namespace(w.ns).Get(w.ctx, "nothing", getOptions)
+		return isGone(err)
+	})
+}
+
+func TestAServiceAccountAppliesWhatItMayAndNothingElse(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.role("deployer", allOfConfigMaps))
+	w.create(w.binding("deployer", "deployer"))
+	d := w.asDeployer()
+	cfg, secret, account := w.configMap("cfg", nil), w.secret("pw"), object("v1", "ServiceAccount", w.ns, "x")
+	d.may(cfg)
+	set := d.apply(cfg, secret, account)
+	if set.Applied != 1 || len(set.Failed) != 2 {
+		t.Fatalf("got %+v", set)
+	}
+	const wayOut = "/deployer there: give it that permission, or change spec.serviceAccountName"
+	only(t, set.Failed[:1], "pw", "convoy acts as service account "+w.ns+wayOut, true)
+	only(t, set.Failed[1:], "x", "convoy acts as service account "+w.ns+wayOut, true)
+}
+
+func TestADeletionWhoseServiceAccountLostItsPermissionsIsAnErrorWithAWayOut(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.role("deployer", allOfConfigMaps))
+	binding := w.create(w.binding("deployer", "deployer"))
+	d, cfg := w.asDeployer(), w.configMap("cfg", nil)
+	d.may(cfg)
+	d.applied(cfg)
+	w.remove(binding)
+	d.eventually("the role is not in force", func() bool {
+		_, err := d.target.Dynamic.Resource(resource(cfg)).Namespace(w.ns).Get(w.ctx, "nothing", getOptions)
+		return !isGone(err)
+	})
+	out := d.delete()
+	only(t, out.Failed, "cfg", "does not let convoy read it (Forbidden); convoy acts as service account "+w.ns+"/deployer there: give it", true)
+	if out := w.delete(); !out.Done() || w.live(cfg) != nil { // without one
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestTheRoleBindingThatADeletionLivesOnGoesLast(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.role("deployer", allOfConfigMaps+", "+allOfBindings))
+	binding, cfg := w.binding("deployer", "deployer"), w.configMap("zz", nil)
+	w.applied(binding, cfg) // the first time as somebody who may grant
+	d := w.asDeployer()
+	d.may(cfg)
+	if out := d.delete(); !out.Done() || out.Removed != 2 || w.live(cfg) != nil || w.live(binding) != nil || w.record().Stored() {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestRoleBindingsGoInTheirOrderUnlessTheyMayBeLivedOn(t *testing.T) {
+	entries := []v1alpha1.InventoryEntry{
+		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding", Namespace: "a", Name: "b"}, {Kind: "Namespace", Name: "a"},
+	}
+	order := func(last bool) (kinds []string) {
+		for _, w := range wavesOf(entries, last) {
+			for _, e := range w.entries {
+				kinds = append(kinds, e.Kind)
+			}
+		}
+		return kinds
+	}
+	if diff := cmp.Diff([]string{"RoleBinding", "Namespace"}, order(false)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"Namespace", "RoleBinding"}, order(true)); diff != "" {
+		t.Error(diff)
+	}
+	if delivery.StageOf(RefOf(entries[0]).GroupKind()) != delivery.StageConfig {
+		t.Error("a RoleBinding is applied with the configuration")
+	}
+}
