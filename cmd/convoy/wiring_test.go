@@ -33,15 +33,16 @@ func TestEverythingThatARoleNeedsIsProvided(t *testing.T) {
 
 func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	cases := map[string]string{
-		"--roles=observer":          `--roles: "observer" is not a role`,
-		"--resync-period=1s":        "--resync-period must be at least 10s",
-		"--probes-per-second=0":     "--probes-per-second must be above 0",
-		"--probe-timeout=2m":        "--probe-timeout must be above 0 and below 1m0s",
-		"--stop-timeout=-1s":        "--stop-timeout must be above 0",
-		"--kustomize-concurrency=0": "--kustomize-concurrency must be above 0",
-		"--kustomize-memory=256":    "--kustomize-memory must be at least 67108864, which is 64 MiB",
-		"--log-format=yaml":         `--log-format: "yaml" is neither json nor text`,
-		"--roles=watcher,watchdog":  `--roles: "watchdog" is not a role`,
+		"--roles=observer":              `--roles: "observer" is not a role`,
+		"--resync-period=1s":            "--resync-period must be at least 10s",
+		"--probes-per-second=0":         "--probes-per-second must be above 0",
+		"--probe-timeout=2m":            "--probe-timeout must be above 0 and below 1m0s",
+		"--stop-timeout=-1s":            "--stop-timeout must be above 0",
+		"--kustomize-concurrency=0":     "--kustomize-concurrency must be above 0",
+		"--kustomize-memory=256":        "--kustomize-memory must be at least 67108864, which is 64 MiB",
+		"--log-format=yaml":             `--log-format: "yaml" is neither json nor text`,
+		"--roles=watcher,watchdog":      `--roles: "watchdog" is not a role`,
+		"--default-service-account=A b": `--default-service-account: "A b" is no name of a service account`,
 	}
 	for arg, want := range cases {
 		if err := parsed(t, arg).validate(); err == nil || !strings.Contains(err.Error(), want) {
