@@ -23,13 +23,13 @@ const replaceWait = time.Minute
 // immutable are the ways in which API servers say that a field cannot be changed once it is set. Each stands at the end
 // of what is said about a field, where no value is quoted any more, or at its beginning.
 var immutable = []*regexp.Regexp{
-	regexp.MustCompile(`\bis immutable\.?$`),                          // most kinds, and by custom the rules of custom resources
-	regexp.MustCompile("\\bis immutable when `immutable` is set$"),    // ConfigMap, Secret
-	regexp.MustCompile(`\bis immutable after creation( except .*)?$`), // PersistentVolume, PersistentVolumeClaim
-	regexp.MustCompile(`\bmay not (change|be changed) once set$`),     // Service
-	regexp.MustCompile(`\bmay not be changed in an update\.$`),        // PriorityClass
-	regexp.MustCompile(`\bcannot change roleRef$`),                    // RoleBinding, ClusterRoleBinding
-	regexp.MustCompile(`^Forbidden: updates to \w+ are forbidden\.$`), // StorageClass
+	regexp.MustCompile(`\bis immutable\.?$`),                            // most kinds, and by custom the rules of custom resources
+	regexp.MustCompile("\\bis immutable when `immutable` is set$"),      // ConfigMap, Secret
+	regexp.MustCompile(`^Forbidden: \S+ is immutable after creation\b`), // PersistentVolume, PersistentVolumeClaim
+	regexp.MustCompile(`\bmay not (change|be changed) once set$`),       // Service
+	regexp.MustCompile(`\bmay not be changed in an update\.$`),          // PriorityClass
+	regexp.MustCompile(`\bcannot change roleRef$`),                      // RoleBinding, ClusterRoleBinding
+	regexp.MustCompile(`^Forbidden: updates to \w+ are forbidden\.$`),   // StorageClass
 	regexp.MustCompile(`^Forbidden: updates to statefulset spec for fields other than `),
 	regexp.MustCompile(`^Forbidden: pod updates may not change fields other than `),
 }

@@ -61,8 +61,8 @@ spec:
 		"name: one", "name: two",
 	},
 	"a Service's address": {
-		`{apiVersion: v1, kind: Service, metadata: {name: x, namespace: $NS}, spec: {clusterIP: None, ports: [{port: 80}]}}`,
-		"clusterIP: None", "clusterIP: 10.0.0.77",
+		`{apiVersion: v1, kind: Service, metadata: {name: x, namespace: $NS}, spec: {clusterIP: 10.0.0.77, ports: [{port: 80}]}}`,
+		"10.0.0.77", "10.0.0.78",
 	},
 	"an immutable ConfigMap": {`{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: $NS}, immutable: true, data: {a: one}}`, "one", "two"},
 	"an immutable Secret":    {`{apiVersion: v1, kind: Secret, metadata: {name: x, namespace: $NS}, immutable: true, stringData: {a: hidden-one}}`, "one", "two"},
@@ -71,9 +71,9 @@ spec:
 		`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x, namespace: $NS}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}}`,
 		"name: view", "name: edit",
 	},
-	"a StorageClass's provisioner": {`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: example.test/one}`, "one", "two"},
+	"a StorageClass's provisioner": {`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: example.test/v1}`, "test/v1", "test/v2"},
 	"a StorageClass's parameters": {
-		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: example.test/x, parameters: {a: one}}`, "one", "two",
+		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: example.test/x, parameters: {a: first}}`, "first", "second",
 	},
 	"a PriorityClass's value": {`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: $NS}, value: 1001}`, "1001", "1002"},
 }
