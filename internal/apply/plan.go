@@ -83,27 +83,13 @@ func (p *plan) add(ctx context.Context, r *resolver, w wish, o *unstructured.Uns
 		return nil
 	}
 	it := item{ref: ref, stage: delivery.StageOf(gvk.GroupKind()), options: opts}
-	def, ours := p.definitions[gvk.GroupKind()]
-	it.ours = ours
-	namespaced := def.namespaced
-	var err error
-	if ours {
-		it.mapping, err = r.peek(ctx, gvk)
-	} else {
-		it.mapping, err = r.find(ctx, gvk)
-	}
-	switch {
-	case err == nil:
-		namespaced = it.mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	case ours && errors.Is(err, errNotServed): // known as soon as its definition is there
-	case errors.Is(err, errNotServed), errors.Is(err, errGroupFailing):
-		if !it.ignore {
-			p.failed = append(p.failed, unknownKind(ref, gvk, err))
-		}
-		p.loose[looseRef(ref)] = true
-		return nil
-	default:
+	known, err := p.find(ctx, r, &it, gvk)
+	if err != nil || !known {
 		return err
+	}
+	namespaced := p.definitions[gvk.GroupKind()].namespaced
+	if it.mapping != nil {
+		namespaced = it.mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	}
 	if !namespaced && ref.Namespace != "" {
 		p.refuse(ref, fmt.Sprintf("%s is cluster-scoped: remove metadata.namespace", gvk.Kind))
@@ -125,6 +111,28 @@ func (p *plan) add(ctx context.Context, r *resolver, w wish, o *unstructured.Uns
 	it.object = marked(o, it.ref.Namespace, w.Owner)
 	p.items = append(p.items, it)
 	return nil
+}
+
+// find maps the kind of an item. One that only a definition of the same render knows is known without a mapping; what
+// nobody knows is noted.
+func (p *plan) find(ctx context.Context, r *resolver, it *item, gvk schema.GroupVersionKind) (known bool, err error) {
+	_, it.ours = p.definitions[gvk.GroupKind()]
+	if it.ours {
+		it.mapping, err = r.peek(ctx, gvk)
+	} else {
+		it.mapping, err = r.find(ctx, gvk)
+	}
+	switch {
+	case err == nil, it.ours && errors.Is(err, errNotServed): // the latter is known as soon as its definition is there
+		return true, nil
+	case errors.Is(err, errNotServed), errors.Is(err, errGroupFailing):
+		if !it.ignore {
+			p.failed = append(p.failed, unknownKind(it.ref, gvk, err))
+		}
+		p.loose[looseRef(it.ref)] = true
+		return false, nil
+	}
+	return false, err
 }
 
 func (p *plan) refuse(ref delivery.ObjectRef, message string) {

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -42,9 +43,7 @@ func TestAListWithTheSameKeyTwiceIsTheSameErrorOnAnUpdate(t *testing.T) {
 		o := w.deployment("web")
 		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 		container, _ := containers[0].(map[string]any)
-		for key, value := range w.fromYAML(field).Object {
-			container[key] = value
-		}
+		maps.Copy(container, w.fromYAML(field).Object)
 		w.check(unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers"))
 		return o
 	}
