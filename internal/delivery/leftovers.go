@@ -42,6 +42,8 @@ func Former(r *v1alpha1.Release, wished *v1alpha1.Cluster, name, uid, id string)
 		return time.Time{}, false
 	case wished == nil:
 		return left.Since.Time, r.Spec.ClusterRef.Name != name
+	case wished.Status.Reachable == nil:
+		return left.Since.Time, false // not probed yet, it may lead there
 	}
 	return left.Since.Time, !SameCluster(wished, uid, id)
 }

@@ -42,8 +42,9 @@ func TestARolloutThatSucceededLeavesBehindWhatTheReleaseHasElsewhere(t *testing.
 
 func TestOnlyWhatTheReleaseHasMovedAwayFromIsRemoved(t *testing.T) {
 	at := func(name, uid, id string) *v1alpha1.Cluster {
+		reachable := false
 		return &v1alpha1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}, Status: v1alpha1.ClusterStatus{ClusterID: id},
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}, Status: v1alpha1.ClusterStatus{ClusterID: id, Reachable: &reachable},
 		}
 	}
 	cases := map[string]struct {
@@ -60,6 +61,8 @@ func TestOnlyWhatTheReleaseHasMovedAwayFromIsRemoved(t *testing.T) {
 		"also by a Cluster that was made anew":                {"c-1/x", "a", at("a", "c-3", "x"), "x", false},
 		"also when its Cluster does not exist now":            {"c-1/x", "a", nil, "x", false},
 		"what is elsewhere goes though the Cluster is gone":   {"c-1/x", "b", nil, "x", true},
+		"what is elsewhere goes though the Cluster is down":   {"c-1/x", "b", at("b", "c-2", ""), "x", true},
+		"it stays while nobody knows where the Release is to": {"c-1/x", "b", &v1alpha1.Cluster{}, "x", false},
 		"a cluster that another was accepted for is former":   {"c-1/x", "a", at("a", "c-1", "y"), "x", true},
 		"a target without an ID is known by its Cluster":      {"c-1", "a", at("a", "c-1", ""), "", false},
 		"one that has its ID by now is the same":              {"c-1", "a", at("a", "c-1", "x"), "", false},
