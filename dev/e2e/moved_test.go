@@ -275,6 +275,7 @@ func TestADeletionAfterAMoveCleansBothClusters(t *testing.T) {
 	s.awaitGone(hubClient, r)
 	s.awaitGone(s.on(alpha), s.greetingOn())
 	s.wantRecorded()
+	s.save("release-moved-then-deleted", s.releaseWorkflow("app"))
 }
 
 func TestADeletedClusterWaitsUntilAReleaseThatMovedAwayHasLeftIt(t *testing.T) {

@@ -117,7 +117,7 @@ func TestWhatIsLeftOnFormerClustersIsListedAndTold(t *testing.T) {
 func TestReadyDoesNotFollowWhatIsLeftOnFormerClusters(t *testing.T) {
 	r := release()
 	started(r)
-	status.RolloutSucceeded(r, 4)
+	status.RolloutSucceeded(r, 4, metav1.NewTime(began))
 	status.Moved(r, []v1alpha1.Leftover{on("a", 3)}, began)
 	status.Cleaned(r, []status.Removal{waits(on("a", 3), v1alpha1.ReasonClusterUnreachable, "refused")})
 	ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
