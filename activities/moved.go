@@ -95,8 +95,8 @@ func removalOf(l former, err error) status.Removal {
 
 // cleaned writes how far the removals are, if that is news, and tells of those that are done.
 func (a *Activities) cleaned(ctx context.Context, r *v1alpha1.Release, removals []status.Removal) error {
-	if ctx.Err() != nil || len(removals) == 0 {
-		return nil
+	if cancelled := ctx.Err() != nil; cancelled || len(removals) == 0 {
+		return nil // the failures of what was cancelled are no news
 	}
 	before := r.Status.Leftovers
 	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.Cleaned(r, removals) }); err != nil {
