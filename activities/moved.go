@@ -40,8 +40,10 @@ func (a *Activities) CleanFormerClusters(ctx context.Context, in ObjectInput) (O
 			failed = err
 		}
 	}
-	if err := a.cleaned(ctx, r, removals); err != nil {
-		return ObjectResult{}, err
+	if ctx.Err() == nil && len(removals) > 0 { // failures of an attempt that was cancelled are no news
+		if err := a.cleaned(ctx, r, removals); err != nil {
+			return ObjectResult{}, err
+		}
 	}
 	return ObjectResult{Life: Alive}, failed
 }
@@ -95,9 +97,6 @@ func removalOf(l former, err error) status.Removal {
 
 // cleaned writes how far the removals are, if that is news, and tells of those that are done.
 func (a *Activities) cleaned(ctx context.Context, r *v1alpha1.Release, removals []status.Removal) error {
-	if cancelled := ctx.Err() != nil; cancelled || len(removals) == 0 {
-		return nil // the failures of what was cancelled are no news
-	}
 	before := r.Status.Leftovers
 	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.Cleaned(r, removals) }); err != nil {
 		return err
