@@ -137,6 +137,7 @@ func TestAFormerClusterThatIsDownHoldsNobodyUpAndIsCleanedOnceItIsMended(t *test
 	// The new Cluster gets what changes, and keeps the old one's objects waiting only.
 	change(s, &corev1.ConfigMap{ObjectMeta: s.meta("greeting")}, func(cm *corev1.ConfigMap) { cm.Data["greeting.yaml"] = manifest("greeting", "again") })
 	s.awaitText(patience, s.on(beta), "greeting", "again")
+	s.awaitSucceeded("app", 3)
 	s.awaitAttempt(s.releaseWorkflow("app"), cleanUp, 2)
 	before := s.awaitLeftovers("app", v1alpha1.ReasonClusterUnreachable)
 	s.awaitAttempt(s.releaseWorkflow("app"), cleanUp, 3)
