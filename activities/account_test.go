@@ -72,7 +72,8 @@ func TestADeletionWithoutTheServiceAccountThatIsRequiredSaysSoAndIsRetried(t *te
 	}
 	now := metav1.Now()
 	r.DeletionTimestamp = &now
-	if got := a.unreachable(t.Context(), r, nil, "east", err); got == nil || !strings.Contains(got.Error(), "spec.serviceAccountName") {
+	leaves := leaving{release: r, since: now.Time, began: "the deletion"}
+	if got := a.awaited(t.Context(), r, a.unreachable(t.Context(), leaves, nil, "east", err)); got == nil || !strings.Contains(got.Error(), "spec.serviceAccountName") {
 		t.Errorf("got %v", got)
 	}
 	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d == nil || d.Reason != v1alpha1.ReasonServiceAccountRequired {

@@ -63,14 +63,13 @@ func TestAWaitForHealthThatCouldNotLookInTimeLooksOnceMore(t *testing.T) {
 }
 
 func TestACreatedNamespaceIsSparedOnlyAfterOthersHadTimeToLeaveIt(t *testing.T) {
-	release := func(create bool, ago time.Duration) *v1alpha1.Release {
-		deleted := metav1.NewTime(time.Now().Add(-ago))
-		r := &v1alpha1.Release{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &deleted}}
+	release := func(create bool, ago time.Duration) leaving {
+		r := &v1alpha1.Release{}
 		r.Spec.CreateNamespace, r.Spec.TargetNamespace = create, "shop"
-		return r
+		return leaving{release: r, since: time.Now().Add(-ago)}
 	}
 	cases := map[string]struct {
-		r    *v1alpha1.Release
+		l    leaving
 		want string
 	}{
 		"at once it is waited for":             {release(true, 0), ""},
@@ -79,7 +78,7 @@ func TestACreatedNamespaceIsSparedOnlyAfterOthersHadTimeToLeaveIt(t *testing.T) 
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := spareNamespace(tc.r); got != tc.want {
+			if got := tc.l.spareNamespace(); got != tc.want {
 				t.Errorf("spared %q, want %q", got, tc.want)
 			}
 		})

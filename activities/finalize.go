@@ -35,7 +35,7 @@ func (a *Activities) FinalizeCluster(ctx context.Context, in ObjectInput) (Objec
 		if err := a.Status.Cluster(ctx, c, func(c *v1alpha1.Cluster) { status.ClusterDeleting(c, waiting) }); err != nil {
 			return ObjectResult{}, err
 		}
-		f := failure.Transient(v1alpha1.ReasonWaitingForReleases, nil, "waiting for %d Releases to be deleted", len(waiting))
+		f := failure.Transient(v1alpha1.ReasonWaitingForReleases, nil, "waiting for %d Releases to leave the cluster", len(waiting))
 		f.RetryAfter = time.Second
 		return ObjectResult{}, f
 	}
@@ -62,20 +62,17 @@ func (a *Activities) releasesToAwait(ctx context.Context, c *v1alpha1.Cluster) (
 	if err := a.Hub.Get(ctx, types.NamespacedName{Name: c.Namespace}, &ns); err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", c.Namespace, err)
 	}
-	owners, err := a.ownersOn(ctx, c)
+	moved, err := a.movedAway(ctx, c, all.Items)
 	if err != nil {
 		return nil, err
 	}
 	// Everything of a terminating namespace is deleted, at the latest a moment from now.
 	every := c.Spec.DeletionPolicy.PruneReleases || !ns.DeletionTimestamp.IsZero()
-	var waiting []string
+	waiting := moved
 	for i := range all.Items {
 		r := &all.Items[i]
 		deleting := !r.DeletionTimestamp.IsZero()
 		if r.Spec.ClusterRef.Name != c.Name {
-			if deleting && owners[r.Name] { // it moved away, and has objects here to remove
-				waiting = append(waiting, r.Name)
-			}
 			continue
 		}
 		if every || deleting {
@@ -93,18 +90,31 @@ func (a *Activities) releasesToAwait(ctx context.Context, c *v1alpha1.Cluster) (
 	return waiting, nil
 }
 
-// ownersOn names the Releases that have objects on a Cluster.
-func (a *Activities) ownersOn(ctx context.Context, c *v1alpha1.Cluster) (map[string]bool, error) {
-	var all v1alpha1.InventoryList
-	err := a.Hub.List(ctx, &all, client.InNamespace(c.Namespace), client.MatchingLabels{v1alpha1.LabelClusterUID: string(c.UID)})
+// movedAway names the Releases that reference another Cluster and still have objects on this one. Its deletion waits for
+// them whatever its policy says, because that is about Releases that reference it: without the Cluster nobody could
+// remove those objects any more.
+func (a *Activities) movedAway(ctx context.Context, c *v1alpha1.Cluster, releases []v1alpha1.Release) ([]string, error) {
+	var here v1alpha1.InventoryList
+	err := a.Hub.List(ctx, &here, client.InNamespace(c.Namespace), client.MatchingLabels{v1alpha1.LabelClusterUID: string(c.UID)})
 	if err != nil {
 		return nil, fmt.Errorf("list the inventories of Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	owners := make(map[string]bool, len(all.Items))
-	for i := range all.Items {
-		owners[all.Items[i].Release.Name] = true
+	var moved []string
+	for i := range here.Items {
+		inv := &here.Items[i]
+		at := slices.IndexFunc(releases, func(r v1alpha1.Release) bool { return string(r.UID) == inv.Release.UID })
+		if at < 0 || releases[at].Spec.ClusterRef.Name == c.Name || slices.Contains(moved, releases[at].Name) {
+			continue
+		}
+		now, err := a.clusterOf(ctx, &releases[at])
+		if err != nil {
+			return nil, err
+		}
+		if now == nil || !delivery.SameCluster(now, inv.Cluster.UID, inv.ClusterID) { // else it is only called otherwise
+			moved = append(moved, releases[at].Name)
+		}
 	}
-	return owners, nil
+	return moved, nil
 }
 
 // removeFinalizer lets the hub delete o. Somebody else may have changed o meanwhile: then it fails and is retried.

@@ -30,6 +30,8 @@ type step struct {
 	record  *apply.Record
 	// warnings are those of the target during the apply; nil when this step did not apply.
 	warnings *[]string
+	// elsewhere is what the Release has on other clusters.
+	elsewhere []v1alpha1.Leftover
 	// end gives the place back that the step has among those that work on the target.
 	end func()
 }
@@ -121,10 +123,17 @@ func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error)
 	if err != nil {
 		return nil, err
 	}
+	var found *apply.Record
 	for _, rec := range records {
-		if sameTarget(s.cluster, rec) {
-			return rec, nil
+		switch {
+		case !sameTarget(s.cluster, rec):
+			s.elsewhere = append(s.elsewhere, rec.Leftover())
+		case found == nil:
+			found = rec
 		}
+	}
+	if found != nil {
+		return found, nil
 	}
 	if len(records) > 0 || delivery.NothingApplied(s.release, false) {
 		return apply.NewRecord(s.release, s.cluster), nil
@@ -305,7 +314,11 @@ func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condit
 // succeeded concludes a rollout that did all it was to do.
 func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
 	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
-	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len(), metav1.NewTime(time.Now())) })
+	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) {
+		now := time.Now()
+		status.RolloutSucceeded(r, s.record.Len(), metav1.NewTime(now))
+		status.Moved(r, s.elsewhere, now)
+	})
 }
 
 func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, change func(*v1alpha1.Release)) (StepResult, error) {
@@ -317,6 +330,7 @@ func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, chan
 	if superseded {
 		return StepResult{Superseded: true}, err
 	}
+	out.Leftovers = len(s.release.Status.Leftovers)
 	return out, err
 }
 

@@ -27,7 +27,10 @@ func (a *Activities) FetchSource(ctx context.Context, in FetchInput) (FetchResul
 	if err != nil || life != Alive {
 		return FetchResult{Life: life}, err
 	}
-	out := FetchResult{Life: Alive, Cluster: r.Spec.ClusterRef.Name, Interval: r.Spec.SyncPolicy.Interval.Duration}
+	out := FetchResult{
+		Life: Alive, Cluster: r.Spec.ClusterRef.Name, Interval: r.Spec.SyncPolicy.Interval.Duration,
+		Leftovers: len(r.Status.Leftovers) > 0 && !r.Spec.Suspend,
+	}
 	if r.Spec.Suspend {
 		out.Suspended, out.Word = true, in.Word
 		return out, a.Status.Release(ctx, r, status.Suspended)

@@ -88,6 +88,8 @@ type FetchResult struct {
 	Interval time.Duration `json:"interval,omitempty"`
 	// Suspended: nothing is to be delivered, and what is under way is to stop.
 	Suspended bool `json:"suspended,omitempty"`
+	// Leftovers: something is to be removed from Clusters that the Release has moved away from.
+	Leftovers bool `json:"leftovers,omitempty"`
 }
 
 // LookInput asks for a look at a source on behalf of all Releases that use it.
@@ -156,6 +158,8 @@ type StepResult struct {
 	// Prune is how many objects are to be pruned; Pending how many were not healthy when they were applied.
 	Prune   int `json:"prune,omitempty"`
 	Pending int `json:"pending,omitempty"`
+	// Leftovers is on how many Clusters that the Release has moved away from something is to be removed.
+	Leftovers int `json:"leftovers,omitempty"`
 }
 
 // PruneInput asks to prune for a rollout.

@@ -59,6 +59,7 @@ var (
 	checkCluster  = step[activities.RevisionInput, activities.CheckResult]{acts.CheckCluster, quick(delivery.QueueMain, delivery.ReleaseBackoff)}
 	renderRelease = step[activities.RevisionInput, activities.RenderResult]{acts.RenderRelease, long(delivery.QueueSource, 5*time.Minute, delivery.ReleaseBackoff)}
 	deleteRelease = step[activities.ObjectInput, activities.ObjectResult]{acts.DeleteRelease, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
+	cleanFormer   = step[activities.ObjectInput, activities.ObjectResult]{acts.CleanFormerClusters, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 
 	applyObjects = step[delivery.RolloutInput, activities.StepResult]{acts.ApplyObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	pruneObjects = step[activities.PruneInput, activities.StepResult]{acts.PruneObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}

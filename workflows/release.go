@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -51,6 +50,7 @@ type release struct {
 	outcome  Outcome
 	standing standing
 	rollout  *rollout
+	cleaning *cleaning
 	deleting bool
 	// again: a reconcile was cut short, or ended in something that a new one has to settle, after a pause.
 	again bool
@@ -88,13 +88,20 @@ func (r *release) run(ctx workflow.Context) error {
 			return err
 		}
 		r.concludeRollout(ctx)
+		r.concludeCleaning(ctx)
 		heard := r.hear()
 		m := r.inbox.drain()
 		r.adopt(ctx, m)
+		if m.changed || m.forced {
+			r.cleanAnew(ctx)
+		}
 		r.fresh = r.fresh || m.changed || m.forced
 		due := m.changed || m.forced || heard || r.again || !workflow.Now(ctx).Before(r.next)
-		if grown(ctx) && r.rollout == nil && !r.inbox.owes() && r.inbox.quiet(ctx) {
-			return r.goOn(ctx, due || r.deleting)
+		if grown(ctx) && r.rollout == nil && !r.inbox.owes() {
+			due = r.stopCleaning(ctx) || due // the look that is due then finds it again
+			if r.inbox.quiet(ctx) {
+				return r.goOn(ctx, due || r.deleting)
+			}
 		}
 		var err error
 		switch {
@@ -111,6 +118,9 @@ func (r *release) run(ctx workflow.Context) error {
 		}
 		r.show(ctx)
 		ended := r.outcome.Life == activities.Gone && r.rollout == nil && !r.again && !r.deleting
+		if ended {
+			r.stopCleaning(ctx)
+		}
 		if ended && r.inbox.quiet(ctx) {
 			return nil
 		}
@@ -147,7 +157,9 @@ func (r *release) hear() (changed bool) {
 // await returns when there is something to do. The interval also runs while a rollout is under way: what it waits for
 // may be mended in the source.
 func (r *release) await(ctx workflow.Context) error {
-	due := func() bool { return r.stirred() || r.rollout != nil && r.rollout.done.IsReady() }
+	due := func() bool {
+		return r.stirred() || r.rollout != nil && r.rollout.done.IsReady() || r.cleaning != nil && r.cleaning.done.IsReady()
+	}
 	options := workflow.AwaitOptions{
 		Timeout:      r.next.Sub(workflow.Now(ctx)),
 		TimerOptions: workflow.TimerOptions{Summary: "until the next look at the source"},
@@ -169,6 +181,7 @@ func (r *release) stirred() bool { return r.inbox.stirred() || r.news.Len() > 0 
 func (r *release) adopt(ctx workflow.Context, m mail) {
 	if m.uid != "" && m.uid != r.key.UID {
 		r.cancelRollout(ctx)
+		r.stopCleaning(ctx)
 		r.key.UID, r.outcome, r.deleting, r.word = m.uid, Outcome{}, false, delivery.Word{}
 	}
 	r.deleting = r.deleting || m.deleting
@@ -213,6 +226,9 @@ func (r *release) pass(ctx workflow.Context, forced bool) error {
 			return err
 		}
 		r.interval, r.word, r.fresh = fetched.Interval, fetched.Word, false
+		if fetched.Leftovers {
+			r.clean(ctx)
+		}
 		r.outcome = Outcome{Life: activities.Alive, Revision: fetched.Revision, Cluster: fetched.Cluster, Digest: r.outcome.Digest}
 		if fetched.Suspended {
 			r.outcome.Reason, r.outcome.Held = activities.ReasonSuspended, true
@@ -286,6 +302,7 @@ func (r *release) roll(ctx workflow.Context, rendered activities.RenderResult) e
 		return nil
 	}
 	r.cancelRollout(ctx)
+	r.cleanAnew(ctx) // it may be at work where the rollout goes
 	rolling, cancel := workflow.WithCancel(ctx)
 	rolling = workflow.WithChildOptions(rolling, workflow.ChildWorkflowOptions{
 		WorkflowID:            delivery.RolloutWorkflowID(r.key.Namespace, r.key.Name, rendered.Rollout),
@@ -317,6 +334,9 @@ func (r *release) concludeRollout(ctx workflow.Context) {
 	var out activities.StepResult
 	err := r.rollout.done.Get(ctx, &out)
 	r.rollout = nil
+	if out.Leftovers > 0 {
+		r.clean(ctx)
+	}
 	failed, concluded := errors.AsType[*temporal.ApplicationError](err)
 	if _, step := errors.AsType[*temporal.ActivityError](err); step {
 		concluded = false // a step that broke off, not a rollout that failed
@@ -334,6 +354,7 @@ func (r *release) concludeRollout(ctx workflow.Context) {
 // finalize runs the deletion until it is done or news arrive.
 func (r *release) finalize(ctx workflow.Context) error {
 	r.cancelRollout(ctx)
+	r.stopCleaning(ctx) // the deletion takes over
 	r.outcome = Outcome{Life: activities.Deleting}
 	r.inbox.answer()
 	r.show(ctx)
@@ -357,40 +378,4 @@ func (r *release) finalize(ctx workflow.Context) error {
 func (r *release) reconcileNow(ctx workflow.Context) (Outcome, error) {
 	err := r.inbox.ask(ctx)
 	return r.outcome, err
-}
-
-// stands is how the last reconcile or rollout ended, or what is under way.
-func (r *release) stands() standing {
-	s := standing{phase: "Failed", revision: r.outcome.Revision}
-	switch {
-	case r.outcome.Life == "":
-		return r.standing // nothing was looked at yet in this run
-	case r.deleting || r.outcome.Life != activities.Alive:
-		s.phase = "Deleting"
-	case r.rollout != nil:
-		s.phase = "RollingOut"
-	case r.outcome.Held:
-		s.phase = "Held"
-	case r.outcome.Reason == "" || r.outcome.Reason == activities.ReasonDelivered:
-		s.phase, s.ready = "Delivered", true
-	}
-	return s
-}
-
-func (r *release) show(ctx workflow.Context) {
-	state := "waiting for a change or the interval"
-	switch {
-	case r.deleting:
-		state = "deleting"
-	case r.rollout != nil:
-		state = "rollout " + strconv.FormatInt(r.rollout.number, 10) + " is under way"
-	}
-	last := r.outcome.Reason
-	if r.outcome.Message != "" {
-		last += ": " + r.outcome.Message
-	}
-	workflow.SetCurrentDetails(ctx, table(
-		"Release", r.key.String(), "Cluster", r.outcome.Cluster, "State", state,
-		"Revision", r.outcome.Revision, "Render", r.outcome.Digest, "Last result", last,
-	))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func decode(next *workflow.ContinueAsNewError, in any) error {
 
 // hub is what the activities of a Release would find, and the log of what was called.
 type hub struct {
+	mu  sync.Mutex // a clean-up runs beside other activities
 	log []string
 	// closed is how many looks at the gate fail before it opens; -1 for ever.
 	closed   int
@@ -45,7 +47,11 @@ func closedGate() error {
 	})
 }
 
-func (h *hub) note(what string) { h.log = append(h.log, what) }
+func (h *hub) note(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.log = append(h.log, what)
+}
 
 func (h *hub) install(env *testsuite.TestWorkflowEnvironment) {
 	waited := false

@@ -18,6 +18,9 @@ const (
 	ConditionHealthy = "Healthy"
 	// ConditionDeleting is True while an object is being deleted; its message says what is awaited.
 	ConditionDeleting = "Deleting"
+	// ConditionLeftovers is True while a Release that has moved still has objects on a former Cluster; it is present only
+	// then. Ready does not follow it: it is about the Cluster that the Release references.
+	ConditionLeftovers = "Leftovers"
 )
 
 // Reasons of a Cluster's Ready condition.
@@ -33,13 +36,13 @@ const (
 	ReasonClusterIdentityChanged = "ClusterIdentityChanged"
 )
 
-// Reasons of Deleting.
+// Reasons of Deleting and Leftovers.
 const (
-	// ReasonWaitingForReleases: Releases that reference the Cluster are still being deleted.
+	// ReasonWaitingForReleases: Releases are still being deleted from the Cluster, or have moved away and leave objects.
 	ReasonWaitingForReleases = "WaitingForReleases"
 	// ReasonPruning: the objects of a Release are being removed.
 	ReasonPruning = "Pruning"
-	// ReasonClusterUnreachable: the target does not answer, and the deletion policy says to wait.
+	// ReasonClusterUnreachable: the target cannot be worked with; convoy waits or gives up, as the deletion policy says.
 	ReasonClusterUnreachable = "ClusterUnreachable"
 )
 

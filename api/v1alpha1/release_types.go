@@ -166,18 +166,19 @@ type ValuesReference struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// ReleaseDeletionPolicy says what the deletion of a Release does to its objects on the target.
+// ReleaseDeletionPolicy says what the deletion of a Release does to its objects on the target, and what its move to another
+// Cluster does to those on the former one.
 type ReleaseDeletionPolicy struct {
 	// KeepWorkloads leaves the objects on the target and takes convoy's marks off them.
 	// +optional
 	KeepWorkloads bool `json:"keepWorkloads,omitempty"`
-	// BlockOnClusterUnreachable keeps the Release until its objects could be removed. false gives up
-	// after the timeout, and leaves a record of what may be left on the target.
+	// BlockOnClusterUnreachable keeps the Release until its objects could be removed; one that has moved is not held up, and
+	// convoy goes on trying. false gives up after the timeout, and leaves a record of what may be left on the target.
 	// +optional
 	// +kubebuilder:default=true
 	BlockOnClusterUnreachable *bool `json:"blockOnClusterUnreachable,omitempty"`
-	// Timeout after which an unreachable target is given up on, counted from the deletion, when
-	// blockOnClusterUnreachable is false.
+	// Timeout after which an unreachable target is given up on, when blockOnClusterUnreachable is false: counted from the
+	// deletion or, after a move, from the first rollout that succeeded elsewhere.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('168h')",message="timeout is between 1s and 168h"
@@ -224,10 +225,15 @@ type ReleaseStatus struct {
 	// Inventory is what convoy recorded of the objects on the target.
 	// +optional
 	Inventory *InventoryStatus `json:"inventory,omitempty"`
+	// Leftovers is what is still on clusters that the Release has moved away from.
+	// +optional
+	// +listType=map
+	// +listMapKey=identity
+	Leftovers []Leftover `json:"leftovers,omitempty"`
 	// LastHandledReconcileAt echoes the annotation convoy.kumodo.io/requestedAt of the last reconcile.
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Conditions: Ready, SourceReady, Rendered, Applied, Healthy; and Reconciling or Stalled while true.
+	// Conditions: Ready, SourceReady, Rendered, Applied, Healthy; and Reconciling, Stalled or Leftovers while true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -22,8 +22,8 @@ import (
 
 // record is how the histories of workflows/testdata/histories are made, after a change of workflow code:
 //
-//	go test ./e2e -run TestALifeFrom -record=../../workflows/testdata/histories
-var record = flag.String("record", "", "folder to write the histories of TestALifeFromRegistrationToDeletion to")
+//	go test ./e2e -run 'TestALifeFrom|TestADeletionAfterAMove' -record=../../workflows/testdata/histories
+var record = flag.String("record", "", "folder to write the histories of these two tests to")
 
 // TestALifeFromRegistrationToDeletion takes every way through the workflows once. Its histories can be recorded.
 func TestALifeFromRegistrationToDeletion(t *testing.T) {
@@ -106,6 +106,14 @@ func (s *scene) outage() {
 // awaitRollout waits until a rollout succeeded and nothing is left to do.
 func (s *scene) awaitRollout(release string, number int64) *v1alpha1.Release {
 	s.Helper()
+	s.awaitSucceeded(release, number)
+	s.awaitIdle(release)
+	return s.getRelease(release)
+}
+
+// awaitSucceeded waits until a rollout succeeded, whatever goes on beside it.
+func (s *scene) awaitSucceeded(release string, number int64) {
+	s.Helper()
 	s.eventually(fmt.Sprintf("rollout %d of Release %s succeeded", number, release), func(context.Context) error {
 		r := s.getRelease(release)
 		if r.Status.Rollout == nil || r.Status.Rollout.Number != number || r.Status.Rollout.Phase != v1alpha1.RolloutSucceeded {
@@ -113,8 +121,6 @@ func (s *scene) awaitRollout(release string, number int64) *v1alpha1.Release {
 		}
 		return nil
 	})
-	s.awaitIdle(release)
-	return s.getRelease(release)
 }
 
 // awaitWaiting waits until all objects of a rollout are applied, and their health is waited for.

@@ -88,7 +88,7 @@ func (r *remover) guardKind(ctx context.Context, k listable, namespace string) (
 // mayGo: the Release's own that does not stay, and what a cluster puts into a namespace by itself.
 func (r *remover) mayGo(ref delivery.ObjectRef, o *metav1.PartialObjectMetadata) bool {
 	if o.Labels[v1alpha1.LabelOwner] == r.owner.Key() {
-		return !r.keeps(ref)
+		return !r.keeps(ref) && !r.wished[string(o.GetUID())]
 	}
 	switch {
 	case metav1.GetControllerOfNoCopy(o) != nil:

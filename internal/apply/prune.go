@@ -59,8 +59,11 @@ type DeleteRequest struct {
 	// SpareNamespace stays when it holds what is not the Release's: convoy gives it up instead of waiting for it.
 	SpareNamespace string
 	Record         *Record
-	Progress       func(Progress)
-	Parallel       int
+	// Staying are what the Release keeps on other Clusters. An object that is recorded there too, by its UID, was reached
+	// by two ways, and stays as it is.
+	Staying  []*Record
+	Progress func(Progress)
+	Parallel int
 }
 
 // Delete removes everything in the Record from the target, in the reverse order of an apply, and then the Record from
@@ -71,7 +74,7 @@ func Delete(ctx context.Context, t Target, l *Ledger, req DeleteRequest) (Remova
 		return Removal{}, l.Remove(ctx, req.Record)
 	}
 	r := newRemover(t, req.Owner, func(delivery.ObjectRef) bool { return false }, req.Parallel, newReporter(req.Progress, req.Record.Len()))
-	r.keepAll, r.spare = req.KeepWorkloads, req.SpareNamespace
+	r.keepAll, r.spare, r.wished = req.KeepWorkloads, req.SpareNamespace, uidsOf(req.Staying)
 	err := r.run(ctx, req.Record.Entries())
 	if err == nil && len(r.done) == req.Record.Len() {
 		return r.result, l.Abandon(ctx, req.Record)

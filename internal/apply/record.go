@@ -67,6 +67,14 @@ func (r *Record) ClusterUID() string { return r.cluster.UID }
 // ClusterID is the identity of the target; empty when it was not known.
 func (r *Record) ClusterID() string { return r.clusterID }
 
+// Leftover is how a status tells of this Record after the Release has moved away.
+func (r *Record) Leftover() v1alpha1.Leftover {
+	return v1alpha1.Leftover{
+		Cluster: r.cluster.Name, Identity: delivery.Identity(r.cluster.UID, r.clusterID),
+		Objects: int32(min(len(r.entries), 1<<30)),
+	}
+}
+
 // Key is short, and different for each life of the Release, Cluster object and cluster.
 func (r *Record) Key() string {
 	sum := sha256.Sum256([]byte(r.release.UID + "/" + r.cluster.UID + "/" + r.clusterID))
@@ -98,6 +106,19 @@ func (r *Record) Entries() []v1alpha1.InventoryEntry {
 
 // uid is that of the object that was applied; "" when none was.
 func (r *Record) uid(ref delivery.ObjectRef) string { return r.entries[ref].UID }
+
+// uidsOf are those of all objects of Records, as far as they are known.
+func uidsOf(records []*Record) map[string]bool {
+	out := map[string]bool{}
+	for _, rec := range records {
+		for _, e := range rec.entries {
+			if e.UID != "" {
+				out[e.UID] = true
+			}
+		}
+	}
+	return out
+}
 
 // RefOf is the identity of an entry.
 func RefOf(e v1alpha1.InventoryEntry) delivery.ObjectRef {

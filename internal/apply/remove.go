@@ -62,7 +62,7 @@ type remover struct {
 	resolve  *resolver
 	owner    delivery.Owner
 	keeps    func(delivery.ObjectRef) bool // what stays: a Namespace or definition that it needs survives
-	wished   map[string]bool               // UIDs of what stays, under whatever name
+	wished   map[string]bool               // UIDs of what stays, under whatever name or in whatever record
 	keepAll  bool                          // take the marks off everything, and delete nothing
 	ignored  map[delivery.ObjectRef]bool   // what is given up because the render says to ignore it
 	spare    string                        // a Namespace that is given up when it holds what is not ours

@@ -30,11 +30,14 @@ func Gate(name string, c *v1alpha1.Cluster) (open bool, message string) {
 
 // ClusterIdentity names the cluster that a Cluster object leads to: another object, or another cluster that was accepted
 // in the place of the former, is another identity.
-func ClusterIdentity(c *v1alpha1.Cluster) string {
-	if c.Status.ClusterID == "" {
-		return string(c.UID)
+func ClusterIdentity(c *v1alpha1.Cluster) string { return Identity(string(c.UID), c.Status.ClusterID) }
+
+// Identity is ClusterIdentity of what was recorded: the UID of the Cluster, and the ID of the cluster if it was known.
+func Identity(uid, id string) string {
+	if id == "" {
+		return uid
 	}
-	return string(c.UID) + "/" + c.Status.ClusterID
+	return uid + "/" + id
 }
 
 // SameCluster reports whether a Cluster leads to the cluster that was recorded by the UID of its object and by its own
@@ -46,11 +49,11 @@ func SameCluster(c *v1alpha1.Cluster, uid, id string) bool {
 	return string(c.UID) == uid
 }
 
-// Patience is how much longer a deletion that began at deleted waits for a Cluster that is unreachable: nothing is
+// Patience is how much longer a removal that is due since a time waits for a Cluster that is unreachable: nothing is
 // left when it is to give up. It is not bounded when the policy blocks.
-func Patience(p v1alpha1.ReleaseDeletionPolicy, deleted, now time.Time) (left time.Duration, bounded bool) {
+func Patience(p v1alpha1.ReleaseDeletionPolicy, since, now time.Time) (left time.Duration, bounded bool) {
 	if p.BlockOnClusterUnreachable == nil || *p.BlockOnClusterUnreachable {
 		return 0, false
 	}
-	return max(0, deleted.Add(p.Timeout.Duration).Sub(now)), true
+	return max(0, since.Add(p.Timeout.Duration).Sub(now)), true
 }

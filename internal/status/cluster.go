@@ -69,12 +69,13 @@ func NotReachable(c *v1alpha1.Cluster, f *failure.Error, clock Clock) {
 	}
 }
 
-// ClusterDeleting records which Releases a deletion waits for.
+// ClusterDeleting records which Releases a deletion waits for: those that are being deleted, or have moved away and still
+// have objects there.
 func ClusterDeleting(c *v1alpha1.Cluster, releases []string) {
 	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionDeleting, Status: metav1.ConditionTrue, ObservedGeneration: c.Generation,
 		Reason:  v1alpha1.ReasonWaitingForReleases,
-		Message: fmt.Sprintf("waiting for %s to be deleted", counted(len(releases), "Release", releases)),
+		Message: fmt.Sprintf("waiting for %s to leave the cluster", counted(len(releases), "Release", releases)),
 	})
 }
 

@@ -96,6 +96,7 @@ func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStat
 			record(r, v1alpha1.RolloutSuperseded, "", "", rollout.StartTime)
 		}
 		r.Status.Rollout = &rollout
+		returned(r, rollout.Cluster)
 	}
 	message := fmt.Sprintf("rollout %d is under way", rollout.Number)
 	set(r, v1alpha1.ConditionApplied, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message)
@@ -206,6 +207,7 @@ func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recor
 
 // ReleaseDeleting records what a deletion does or waits for.
 func ReleaseDeleting(r *v1alpha1.Release, reason, message string) {
+	setLeftovers(r, nil, "", "") // the deletion removes them, too, and tells of them
 	set(r, v1alpha1.ConditionDeleting, metav1.ConditionTrue, reason, message)
 	conclude(r, metav1.ConditionFalse, v1alpha1.ReasonDeleting, message)
 }

@@ -252,7 +252,7 @@ func TestAProbeMovesItsTimesOnlyWithTheVerdictOrOncePerResync(t *testing.T) {
 func TestADeletingClusterCountsDownItsReleasesByName(t *testing.T) {
 	c := &v1alpha1.Cluster{}
 	status.ClusterDeleting(c, []string{"a", "b", "c", "d", "e", "f", "g"})
-	want := "waiting for 7 Releases (a, b, c, d, e, and 2 more) to be deleted"
+	want := "waiting for 7 Releases (a, b, c, d, e, and 2 more) to leave the cluster"
 	if got := c.Status.Conditions[0].Message; got != want {
 		t.Errorf("message = %q, want %q", got, want)
 	}
