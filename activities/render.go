@@ -70,7 +70,7 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 }
 
 func count(objects []*unstructured.Unstructured) int32 {
-	return int32(min(len(objects), 1<<30)) //nolint:gosec // capped on this line
+	return int32(min(len(objects), 1<<30))
 }
 
 // pinned takes a kept render instead of a new one.
