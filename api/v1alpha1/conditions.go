@@ -39,6 +39,8 @@ const (
 	ReasonWaitingForReleases = "WaitingForReleases"
 	// ReasonPruning: the objects of a Release are being removed.
 	ReasonPruning = "Pruning"
+	// ReasonRunningHooks: hooks of the deletion are running.
+	ReasonRunningHooks = "RunningHooks"
 	// ReasonClusterUnreachable: the target does not answer, and the deletion policy says to wait.
 	ReasonClusterUnreachable = "ClusterUnreachable"
 )
@@ -91,6 +93,8 @@ const (
 	ReasonHealthTimeout = "HealthTimeout"
 	// ReasonUnhealthy: objects failed in a way that waiting does not heal.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonHookFailed: a hook failed, and the rollout or the deletion does not go on without it.
+	ReasonHookFailed = "HookFailed"
 	// ReasonDelivered: source, render, target and health are as wished.
 	ReasonDelivered = "Delivered"
 	// ReasonDeleting: the object is being deleted.
@@ -114,6 +118,10 @@ const (
 	AnnotationPrune = "convoy.kumodo.io/prune"
 	// LabelOwner on an object of a target holds the key of the Release that owns it.
 	LabelOwner = "convoy.kumodo.io/owner"
+	// LabelHookOwner on an object that a hook made on a target holds the key of its Release.
+	LabelHookOwner = "convoy.kumodo.io/hook-owner"
+	// AnnotationHook on such an object names the run of the hook.
+	AnnotationHook = "convoy.kumodo.io/hook"
 	// LabelReleaseUID on convoy's own objects of the hub holds the UID of the Release.
 	LabelReleaseUID = "convoy.kumodo.io/release-uid"
 	// LabelClusterUID on an Inventory, and on kept credentials, holds the UID of the Cluster.
