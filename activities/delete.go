@@ -43,19 +43,41 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 		}
 		records = append(records, rebuilt...)
 	}
+	clearing := !postDeleting(r)
+	if clearing {
+		if due, err := a.preDelete(ctx, r, len(records) > 0); err != nil || len(due) > 0 {
+			return ObjectResult{Life: Deleting, Hooks: due}, err
+		}
+	} else if due, err := a.hooksDue(ctx, r, v1alpha1.HookPostDelete); err != nil || len(due) > 0 {
+		return ObjectResult{Life: Deleting, Hooks: due}, err
+	}
+	if err := a.clearAll(ctx, r, records, beat); err != nil {
+		return ObjectResult{}, err
+	}
+	if clearing && len(records) > 0 {
+		due, err := a.hooksDue(ctx, r, v1alpha1.HookPostDelete)
+		if err == nil && len(due) > 0 {
+			err = a.beginPostDelete(ctx, r, due[0])
+		}
+		if err != nil || len(due) > 0 {
+			return ObjectResult{Life: Deleting, Hooks: due}, err
+		}
+	}
+	if err := a.Renders.Collect(ctx, r, nil); err != nil {
+		return ObjectResult{}, err
+	}
+	return ObjectResult{Life: Gone}, a.removeFinalizer(ctx, r, v1alpha1.ReleaseFinalizer)
+}
+
+// clearAll removes what the records list.
+func (a *Activities) clearAll(ctx context.Context, r *v1alpha1.Release, records []*apply.Record, beat *heartbeat) error {
 	var failed error
 	for _, rec := range records { // a Cluster that is unreachable does not keep the others from being cleaned
 		if err := a.clear(ctx, r, rec, beat); err != nil && failed == nil {
 			failed = err
 		}
 	}
-	if failed != nil {
-		return ObjectResult{}, failed
-	}
-	if err := a.Renders.Collect(ctx, r, nil); err != nil {
-		return ObjectResult{}, err
-	}
-	return ObjectResult{Life: Gone}, a.removeFinalizer(ctx, r, v1alpha1.ReleaseFinalizer)
+	return failed
 }
 
 // rebuild finds the objects of a Release whose inventory is lost by their marks on the Cluster, and records them.

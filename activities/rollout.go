@@ -28,6 +28,8 @@ type step struct {
 	conn    *connect.Client
 	target  apply.Target
 	record  *apply.Record
+	// still reports whether the hub asks for the step; nil is wished.
+	still func(*v1alpha1.Release) bool
 	// end gives the place back that the step has among those that work on the target.
 	end func()
 }
@@ -51,15 +53,19 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 
 // current reads what a step is about. It returns nil when the hub asks for something else by now.
 func (a *Activities) current(ctx context.Context, in delivery.RolloutInput) (*step, error) {
+	return a.currentWhile(ctx, in, nil)
+}
+
+func (a *Activities) currentWhile(ctx context.Context, in delivery.RolloutInput, still func(*v1alpha1.Release) bool) (*step, error) {
 	r, life, err := a.release(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	if life != Alive || !wished(r, in) {
+	s := &step{in: in, release: r, still: still}
+	if life == Gone || !s.asked(r) {
 		return nil, nil
 	}
 	r.Generation = max(r.Status.Rollout.Generation, 1) // what it says is about the generation that was rendered
-	s := &step{in: in, release: r}
 	if s.cluster, err = a.clusterOf(ctx, r); err != nil {
 		return nil, err
 	}
@@ -107,6 +113,14 @@ func wished(r *v1alpha1.Release, in delivery.RolloutInput) bool {
 		r.Status.RenderRef != nil && r.Status.RenderRef.Digest == in.Digest && r.Spec.ClusterRef.Name == in.Cluster
 }
 
+// asked reports whether the hub still asks for the step.
+func (s *step) asked(r *v1alpha1.Release) bool {
+	if s.still != nil {
+		return s.still(r)
+	}
+	return r.DeletionTimestamp.IsZero() && wished(r, s.in)
+}
+
 // record is what the Release has on this Cluster. A record that was lost is found again by the marks on the target.
 func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error) {
 	records, err := a.Ledger.Load(ctx, s.release)
@@ -146,7 +160,7 @@ func (a *Activities) rebuilt(ctx context.Context, r *v1alpha1.Release, c *v1alph
 // tell writes to the status of the rollout's Release, unless the hub asks for something else by now.
 func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Release)) (superseded bool, err error) {
 	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
-		if superseded = !r.DeletionTimestamp.IsZero() || !wished(r, s.in); !superseded {
+		if superseded = !s.asked(r); !superseded {
 			change(r)
 		}
 	})
@@ -192,7 +206,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
-		CreateNamespace: s.release.Spec.CreateNamespace, Record: s.record, Progress: beat.progress,
+		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: hookNames(s.release), Record: s.record, Progress: beat.progress,
 	})
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return a.failed(ctx, s, StepResult{}, v1alpha1.ConditionApplied, f.Reason, f.Message)
@@ -255,7 +269,7 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
 		return apply.Prune(ctx, s.target, a.Ledger, apply.PruneRequest{
 			Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
-			AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
+			Hooks: hookNames(s.release), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
 		})
 	})
 	out := StepResult{Pruned: removal.Removed + len(removal.Left)}
@@ -288,8 +302,11 @@ func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condit
 	})
 }
 
-// succeeded concludes a rollout that did all it was to do.
+// succeeded concludes a rollout that did all it was to do, unless hooks follow.
 func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
+	if len(s.in.HooksIn(v1alpha1.HookPostApply)) > 0 {
+		return a.applied(ctx, s, out, "all objects are healthy; hooks follow")
+	}
 	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
 	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, s.record.Len(), metav1.NewTime(time.Now())) })
 }

@@ -295,7 +295,7 @@ func (r *release) roll(ctx workflow.Context, rendered activities.RenderResult) e
 		TypedSearchAttributes: attributes(r.key, r.outcome.Cluster, r.outcome.Revision),
 	})
 	r.rollout = &rollout{number: rendered.Rollout, cancel: cancel, done: workflow.ExecuteChildWorkflow(rolling, Rollout, delivery.RolloutInput{
-		Key: r.key, Cluster: r.outcome.Cluster, Number: rendered.Rollout, Digest: rendered.Digest,
+		Key: r.key, Cluster: r.outcome.Cluster, Number: rendered.Rollout, Digest: rendered.Digest, Hooks: rendered.Hooks,
 	})}
 	return nil
 }
@@ -337,7 +337,7 @@ func (r *release) finalize(ctx workflow.Context) error {
 	r.outcome = Outcome{Life: activities.Deleting}
 	r.inbox.answer()
 	r.show(ctx)
-	out, err := do(ctx, r, deleteRelease, false, "remove the objects of "+r.key.String(), activities.ObjectInput{Key: r.key})
+	out, err := r.remove(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -351,6 +351,26 @@ func (r *release) finalize(ctx workflow.Context) error {
 	r.deleting, r.again = false, false
 	r.outcome = Outcome{Life: out.Life}
 	return nil
+}
+
+// remove removes the objects, and runs the hooks that are due before it goes on.
+func (r *release) remove(ctx workflow.Context) (out activities.ObjectResult, err error) {
+	for {
+		out, err = do(ctx, r, deleteRelease, false, "remove the objects of "+r.key.String(), activities.ObjectInput{Key: r.key})
+		if err != nil || len(out.Hooks) == 0 {
+			return out, err
+		}
+		for _, h := range out.Hooks {
+			ran, err := do(ctx, r, runHook, false, hookSummary(h), activities.HookInput{Rollout: delivery.RolloutInput{Key: r.key}, Hook: h})
+			if err != nil {
+				return out, err
+			}
+			if ran.Superseded { // another life, or none: the look that follows tells
+				r.pause = pauseAfterFailure
+				return out, errInterrupted
+			}
+		}
+	}
 }
 
 // reconcileNow is the update called reconcile.

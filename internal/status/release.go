@@ -16,7 +16,7 @@ import (
 // stalledReasons are failures that only a change by somebody heals; convoy looks again at the interval.
 var stalledReasons = []string{
 	v1alpha1.ReasonRenderFailed, v1alpha1.ReasonEmptyRender, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict,
-	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid,
+	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid, v1alpha1.ReasonHookFailed,
 	v1alpha1.ReasonSyncPolicyInvalid, v1alpha1.ReasonPinnedRenderMissing,
 }
 
@@ -95,7 +95,7 @@ func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStat
 		if last != nil && last.Phase == v1alpha1.RolloutRunning {
 			record(r, v1alpha1.RolloutSuperseded, "", "", rollout.StartTime)
 		}
-		r.Status.Rollout = &rollout
+		r.Status.Rollout, r.Status.Hooks = &rollout, nil
 	}
 	message := fmt.Sprintf("rollout %d is under way", rollout.Number)
 	set(r, v1alpha1.ConditionApplied, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message)
