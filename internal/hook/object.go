@@ -39,7 +39,7 @@ func Object(h *v1alpha1.HookJob, c delivery.Context, id string) (*unstructured.U
 		return nil, failed("job.template: it does not give valid YAML, or has a key twice")
 	}
 	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(asJSON); err != nil || o.IsList() {
+	if err := o.UnmarshalJSON(asJSON); err != nil || o.IsList() || o.GetAPIVersion() == "" {
 		return nil, failed("job.template: it does not give one object with apiVersion and kind")
 	}
 	if gk := o.GroupVersionKind().GroupKind(); lasting[gk] {
