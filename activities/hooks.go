@@ -112,7 +112,7 @@ func (h *hookStep) asksFor(r *v1alpha1.Release) bool {
 		return false
 	}
 	if h.input.Hook.Phase == v1alpha1.HookOnFailure {
-		return last.Phase == v1alpha1.RolloutFailed
+		return !r.Spec.Suspend && last.Phase == v1alpha1.RolloutFailed
 	}
 	return wished(r, in) || delivery.HookEnded(delivery.HookRunOf(r, h.input.Hook.Name, h.input.Hook.Phase, in.Number))
 }
@@ -334,7 +334,8 @@ func (a *Activities) hookOver(ctx context.Context, h *hookStep) (StepResult, err
 }
 
 // dropHook stops what a run has begun that nobody asks for any more. An attempt that is only stopped, or taken over by
-// another worker, leaves it: the hub says which of them it is.
+// another worker, leaves it: the hub says which of them it is. The record of the run goes first, so that a rollout that
+// goes on after a suspension begins the hook anew.
 func (a *Activities) dropHook(ctx context.Context, h *hookStep) {
 	const patience = 8 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -343,7 +344,11 @@ func (a *Activities) dropHook(ctx context.Context, h *hookStep) {
 	if err != nil || now != nil || h.deed.end == nil {
 		return
 	}
-	if err := h.deed.end(ctx); err != nil {
+	err = a.Status.Release(ctx, h.release, func(r *v1alpha1.Release) { status.HookStopped(r, h.run) })
+	if err == nil {
+		err = h.deed.end(ctx)
+	}
+	if err != nil {
 		activity.GetLogger(ctx).Warn("cannot stop what a hook has begun", "hook", h.run.Name, "error", typesOf(err))
 	}
 }

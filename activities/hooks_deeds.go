@@ -66,7 +66,7 @@ func (a *Activities) jobDeed(h *hookStep, c delivery.Context) (deed, error) {
 			defer h.end() // a wait is no load
 			made, err = apply.StartHook(ctx, h.target, a.Ledger, apply.HookRequest{
 				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: h.entry(),
-				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record,
+				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record, Resumed: h.begun,
 				CreateNamespace: h.release.Spec.CreateNamespace && h.run.Rollout > 0,
 				Objects:         func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
 			})
@@ -238,10 +238,14 @@ func (a *Activities) workflowDeed(h *hookStep, c delivery.Context) (deed, error)
 	id := h.workflowID()
 	return deed{
 		start: func(ctx context.Context) error {
+			reuse := enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE // one that was stopped is begun anew
+			if h.begun {
+				reuse = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+			}
 			left := max(time.Until(h.run.StartTime.Add(h.hook.Timeout.Duration)), time.Second)
 			_, err := a.Workflows.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 				ID: id, TaskQueue: w.TaskQueue, WorkflowExecutionTimeout: left,
-				WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+				WorkflowIDReusePolicy: reuse,
 				StaticSummary:         fmt.Sprintf("hook %s (%s) of Release %s", h.run.Name, h.run.Phase, h.input.Rollout.Key),
 			}, w.Type, input)
 			return a.engineTrouble(err)

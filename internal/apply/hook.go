@@ -24,7 +24,9 @@ type HookRequest struct {
 	// Object as the hook has it, with a name.
 	Object *unstructured.Unstructured
 	// Run names the run for ever; Entry is how the inventory writes it, number/name.
-	Run, Entry      string
+	Run, Entry string
+	// Resumed: the run was begun by an attempt before this one.
+	Resumed         bool
 	TargetNamespace string
 	// CreateNamespace makes TargetNamespace if it is not there.
 	CreateNamespace bool
@@ -41,8 +43,8 @@ type HookObject struct {
 	mapping *meta.RESTMapping
 }
 
-// StartHook has the object of a run on the target: it makes it, unless that was done before. Objects of earlier runs of
-// the hook are deleted first, and awaited. The object is announced in the inventory before it is made, and holds a
+// StartHook has the object of a run on the target: it makes it, unless a run that is resumed has made it before. Objects of
+// earlier runs of the hook, and of one that was stopped, are deleted first, and awaited. The object is announced in the inventory before it is made, and holds a
 // finalizer until Release or Remove, so that nothing takes away its result before it was read.
 //
 // A failure.Terminal is what the cluster refuses for good, and an object of that name that no hook made, which is not
@@ -58,11 +60,11 @@ func StartHook(ctx context.Context, t Target, l *Ledger, req HookRequest) (*Hook
 	}
 	known, isKnown := req.Record.entries[s.object.Ref]
 	switch {
-	case live != nil && live.GetAnnotations()[v1alpha1.AnnotationHook] == req.Run:
+	case req.Resumed && live != nil && live.GetAnnotations()[v1alpha1.AnnotationHook] == req.Run:
 		return s.object, nil
 	case live != nil && live.GetLabels()[v1alpha1.LabelHookOwner] != req.Owner.Key():
 		return nil, s.refused("it is there already, and no hook of this Release made it: rename the object of the hook")
-	case live == nil && isKnown && known.Hook == req.Entry && known.UID != "":
+	case req.Resumed && live == nil && isKnown && known.Hook == req.Entry && known.UID != "":
 		return s.object, nil // it was made, and is gone: a look will tell
 	}
 	if err := s.clearEarlier(ctx, live != nil && !isKnown); err != nil {

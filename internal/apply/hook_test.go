@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -36,6 +37,27 @@ func (w *world) startHook(number string, o *unstructured.Unstructured) *HookObje
 	return made
 }
 
+func (w *world) resumeHook(number string, o *unstructured.Unstructured) *HookObject {
+	w.Helper()
+	req := w.hookRequest(number, o)
+	req.Resumed = true
+	made, err := StartHook(w.ctx, w.target, w.ledger, req)
+	w.check(err)
+	return made
+}
+
+func TestARunThatWasStoppedIsBegunAnew(t *testing.T) {
+	w := newWorld(t)
+	job := w.hookJob("migrate")
+	w.check(w.startHook("1", job).Remove(w.ctx))
+	w.startHook("1", job)
+	uid := w.live(job).GetUID()
+	w.startHook("1", job) // and it could not be deleted
+	if live := w.live(job); live == nil || live.GetUID() == uid {
+		t.Errorf("it is %v", live)
+	}
+}
+
 func TestARunMakesItsObjectOnceAndKeepsItUntilItsResultIsRead(t *testing.T) {
 	w := newWorld(t)
 	job := w.hookJob("migrate")
@@ -50,17 +72,18 @@ func TestARunMakesItsObjectOnceAndKeepsItUntilItsResultIsRead(t *testing.T) {
 		!slices.Contains(live.GetFinalizers(), v1alpha1.HookFinalizer) {
 		t.Errorf("its marks are %v, %v", live.GetLabels(), live.GetFinalizers())
 	}
-	made := w.startHook("1", job) // another worker goes on
+	made := w.resumeHook("1", job) // another worker goes on
 	if n := count(w.targetLog.take(), http.MethodPost); n != 1 {
 		t.Errorf("it was made %d times", n)
 	}
-	w.remove(job)
+	background := metav1.DeletePropagationBackground // a Job's own default waits for a controller
+	w.check(w.client(job).Delete(w.ctx, job.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}))
 	if got, err := made.Get(w.ctx); err != nil || got == nil {
 		t.Fatalf("it went before its result was read: %v, %v", got, err)
 	}
 	w.check(made.Release(w.ctx))
 	w.eventually("it is gone", func() bool { return w.live(job) == nil })
-	again := w.startHook("1", job)
+	again := w.resumeHook("1", job)
 	if got, err := again.Get(w.ctx); err != nil || got != nil {
 		t.Errorf("a run that lost its object made another one: %v, %v", got, err)
 	}

@@ -31,6 +31,13 @@ func HookWaiting(r *v1alpha1.Release, run v1alpha1.HookStatus, message string) {
 	putRun(r, run)
 }
 
+// HookStopped forgets a run that was stopped before it ended.
+func HookStopped(r *v1alpha1.Release, run v1alpha1.HookStatus) {
+	r.Status.Hooks = slices.DeleteFunc(r.Status.Hooks, func(other v1alpha1.HookStatus) bool {
+		return other.Name == run.Name && other.Rollout == run.Rollout && other.State == v1alpha1.HookRunning
+	})
+}
+
 // HookEnded records how a run ended, when that does not end the rollout.
 func HookEnded(r *v1alpha1.Release, run v1alpha1.HookStatus) {
 	putRun(r, run)
