@@ -34,6 +34,8 @@ type hookStep struct {
 type deed struct {
 	// object is what it makes on the target.
 	object *v1alpha1.HookObject
+	// message says what a run waits for that was begun, done what came of one that has succeeded.
+	message, done string
 	// start is called once in each attempt; what was started before is found again.
 	start func(context.Context) error
 	// look is called until it is done, with growing pauses between first and last; nil when start does it all.
@@ -142,7 +144,7 @@ func (a *Activities) beginHook(ctx context.Context, h *hookStep) (over bool, err
 	if err != nil || h.begun {
 		return false, err
 	}
-	h.run.Object = h.deed.object
+	h.run.Object, h.run.Message = h.deed.object, cut(h.deed.message)
 	superseded, err := a.tell(ctx, h.step, func(r *v1alpha1.Release) { status.HookStarted(r, h.run) })
 	if superseded && err == nil {
 		err = errHookSuperseded
@@ -174,7 +176,7 @@ func (a *Activities) doHook(ctx context.Context, h *hookStep) error {
 	f, known := failure.As(err)
 	switch {
 	case err == nil:
-		h.conclude(v1alpha1.HookSucceeded, "")
+		h.conclude(v1alpha1.HookSucceeded, h.deed.done)
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()

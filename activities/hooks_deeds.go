@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
@@ -43,6 +44,8 @@ func (a *Activities) deedOf(ctx context.Context, h *hookStep, c delivery.Context
 		return a.checkDeed(ctx, h, c)
 	case h.hook.Workflow != nil:
 		return a.workflowDeed(h, c)
+	case h.hook.Approval != nil:
+		return a.approvalDeed(h, c)
 	}
 	return deed{}, failure.Terminal(v1alpha1.ReasonHookFailed, nil, "this convoy does not know what the hook does: it is older than the definition of Releases")
 }
@@ -269,6 +272,49 @@ func (a *Activities) engineTrouble(err error) error {
 		return nil
 	}
 	return failure.Transient(v1alpha1.ReasonHookFailed, err, "workflow: Temporal did not take the request (%s)", typesOf(err))
+}
+
+// approvalDeed waits for somebody.
+func (a *Activities) approvalDeed(h *hookStep, c delivery.Context) (deed, error) {
+	digest := h.input.Rollout.Digest
+	message, err := hook.Message(h.hook.Approval, c, digest)
+	if err != nil {
+		return deed{}, err
+	}
+	return deed{
+		message: message,
+		start:   func(context.Context) error { return nil },
+		look: func(ctx context.Context) (bool, string, error) {
+			by, err := a.hookApproval(ctx, h, digest)
+			if err != nil {
+				return false, "", fmt.Errorf("%w: %w", apply.ErrHub, err)
+			}
+			if by == "" {
+				return false, message, nil
+			}
+			h.deed.done = "approved by " + by
+			return true, "", nil
+		},
+		first: time.Second, last: 10 * time.Second,
+	}, nil
+}
+
+// hookApproval says who lets a run pass, empty while nobody does.
+func (a *Activities) hookApproval(ctx context.Context, h *hookStep, digest string) (by string, err error) {
+	var all v1alpha1.ApprovalList
+	if err := a.Hub.List(ctx, &all, hubclient.InNamespace(h.release.Namespace)); err != nil {
+		return "", fmt.Errorf("list the Approvals of %s: %w", h.release.Namespace, err)
+	}
+	use, void := delivery.JudgeHookApprovals(h.release, &h.run, digest, all.Items)
+	for _, approval := range void {
+		if err := a.settle(ctx, approval, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalVoid}); err != nil {
+			return "", err
+		}
+	}
+	if use == nil {
+		return "", nil
+	}
+	return use.Spec.ApprovedBy, a.settle(ctx, use, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalUsed, Rollout: h.run.Rollout})
 }
 
 // sameHook reports whether a hook is still the one that was begun.

@@ -66,7 +66,7 @@ func (f *fakeWorkflows) CancelWorkflow(_ context.Context, id, _ string) error {
 	return nil
 }
 
-func newHookScene(t *testing.T, change func(*v1alpha1.Release)) *hookScene {
+func newHookScene(t *testing.T, change func(*v1alpha1.Release), objects ...hubclient.Object) *hookScene {
 	t.Helper()
 	s := &hookScene{T: t, flows: &fakeWorkflows{status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED}}
 	s.answer.Store(http.StatusOK)
@@ -86,7 +86,7 @@ func newHookScene(t *testing.T, change func(*v1alpha1.Release)) *hookScene {
 		"key": []byte("k3y"), "ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	}}
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "hub"}}
-	s.hub = hubWith(t, interceptor.Funcs{}, r, cluster, key, system)
+	s.hub = hubWith(t, interceptor.Funcs{}, append(objects, r, cluster, key, system)...)
 	permits := &hook.Permits{{Namespace: "default", Type: "Migrate", TaskQueue: "jobs"}}
 	s.acts = New(Deps{
 		Hub: s.hub, Status: status.NewWriter(s.hub, events.NewFakeRecorder(64)), Workflows: s.flows, Permits: permits,
@@ -302,4 +302,59 @@ func TestADeletionRunsItsHooksInOrderAndIsHeldByOneThatFailed(t *testing.T) {
 	expect("held by h2")
 	r.Spec.Hooks[2].OnFailure = v1alpha1.HookContinue
 	expect("")
+}
+
+func TestAnApprovalCountsForItsHookAndRenderOnly(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	approval := func(name, hook, digest string, state v1alpha1.ApprovalState, rollout int64) v1alpha1.Approval {
+		a := v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		a.Spec = v1alpha1.ApprovalSpec{ReleaseRef: v1alpha1.ReleaseRef{Name: "podinfo"}, Digest: digest, Hook: hook, ApprovedBy: "jo"}
+		a.Status = v1alpha1.ApprovalStatus{State: state, Rollout: rollout}
+		return a
+	}
+	run := &v1alpha1.HookStatus{Name: "sign", Rollout: 3}
+	cases := map[string]struct {
+		all  []v1alpha1.Approval
+		use  string
+		void int
+	}{
+		"none":                        {nil, "", 0},
+		"one":                         {[]v1alpha1.Approval{approval("a", "sign", digest, "", 0)}, "a", 0},
+		"of another hook":             {[]v1alpha1.Approval{approval("a", "other", digest, "", 0), approval("b", "", digest, "", 0)}, "", 0},
+		"of another render":           {[]v1alpha1.Approval{approval("a", "sign", "sha256:b", "", 0)}, "", 1},
+		"used for another rollout":    {[]v1alpha1.Approval{approval("a", "sign", digest, v1alpha1.ApprovalUsed, 2)}, "", 0},
+		"used for this one":           {[]v1alpha1.Approval{approval("a", "sign", digest, v1alpha1.ApprovalUsed, 3), approval("b", "sign", digest, "", 0)}, "a", 0},
+		"void, though it would count": {[]v1alpha1.Approval{approval("a", "sign", digest, v1alpha1.ApprovalVoid, 0)}, "", 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			use, void := delivery.JudgeHookApprovals(rollingOut(3, digest), run, digest, tc.all)
+			got := ""
+			if use != nil {
+				got = use.Name
+			}
+			if got != tc.use || len(void) != tc.void {
+				t.Errorf("used %q, %d void; want %q, %d", got, len(void), tc.use, tc.void)
+			}
+		})
+	}
+	s := newHookScene(t, func(r *v1alpha1.Release) {
+		r.Spec.Hooks[0].HTTP, r.Spec.Hooks[0].Approval = nil, &v1alpha1.HookApproval{Message: "for {{ .cluster.name }}"}
+		r.Spec.Hooks[0].Timeout.Duration = time.Second
+	})
+	out, err := s.run("notify", v1alpha1.HookPreApply, false)
+	if want := "not done after 1s: it waits for an Approval of sha256:a: for east"; err != nil || !strings.Contains(out.Message, want) {
+		t.Errorf("%+v, %v; want %s", out, err, want)
+	}
+	signed := approval("signed", "notify", "sha256:a", "", 0)
+	signed.Namespace = "default"
+	s = newHookScene(t, func(r *v1alpha1.Release) {
+		r.Spec.Hooks[0].HTTP, r.Spec.Hooks[0].Approval = nil, &v1alpha1.HookApproval{}
+	}, &signed)
+	if out, err := s.run("notify", v1alpha1.HookPreApply, false); err != nil || out != (StepResult{}) {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if got := s.told(); got != "Running; notify=Succeeded: approved by jo" {
+		t.Error(got)
+	}
 }

@@ -48,10 +48,11 @@ const (
 	HookContinue HookFailurePolicy = "Continue"
 )
 
-// Hook is one step of the user's own in a rollout or deletion: exactly one of job, http, check and workflow. It runs once
-// for each numbered rollout, and once for the deletion.
+// Hook is one step of the user's own in a rollout or deletion: exactly one of job, http, check, workflow and approval. It
+// runs once for each numbered rollout, and once for the deletion.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.job) ? 1 : 0) + (has(self.http) ? 1 : 0) + (has(self.check) ? 1 : 0) + (has(self.workflow) ? 1 : 0) == 1",message="a hook is exactly one of job, http, check and workflow"
+// +kubebuilder:validation:XValidation:rule="(has(self.job) ? 1 : 0) + (has(self.http) ? 1 : 0) + (has(self.check) ? 1 : 0) + (has(self.workflow) ? 1 : 0) + (has(self.approval) ? 1 : 0) == 1",message="a hook is exactly one of job, http, check, workflow and approval"
+// +kubebuilder:validation:XValidation:rule="!has(self.approval) || self.phase == 'PreApply' || self.phase == 'PostApply'",message="an approval is for the phases PreApply and PostApply"
 type Hook struct {
 	// Name of the hook.
 	// +kubebuilder:validation:MinLength=1
@@ -86,6 +87,17 @@ type Hook struct {
 	// Workflow runs a Temporal workflow of the user's own.
 	// +optional
 	Workflow *HookWorkflow `json:"workflow,omitempty"`
+	// Approval waits until an Approval names the Release, the hook and the digest of the rollout's render.
+	// +optional
+	Approval *HookApproval `json:"approval,omitempty"`
+}
+
+// HookApproval is a wait for somebody.
+type HookApproval struct {
+	// Message is for those who approve, a Go template over cluster and release.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
 }
 
 // HookJob is an object that is made on the target for each run: a Job, or any other kind that can complete or become ready.
@@ -192,7 +204,7 @@ type HookStatus struct {
 	// EndTime is when it ended.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
-	// Message says why it failed, was skipped, or is not done yet.
+	// Message says why it failed, was skipped, or is not done yet, and who approved.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Request is what the annotation requestedAt said when a hook of the deletion was begun: another value begins one that

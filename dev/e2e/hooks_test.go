@@ -231,6 +231,36 @@ func TestADeletionIsHeldByAHookThatFailedUntilItIsMended(t *testing.T) {
 	}
 }
 
+func TestARolloutWaitsForTheApprovalOfItsHookAndASuspensionStopsOne(t *testing.T) {
+	s := newScene(t)
+	on := s.on(alpha)
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "hello")
+	r := s.release("app", "prod", "greeting", hooked(
+		jobHook("migrate", v1alpha1.HookPreApply, "", s.waiting()),
+		newHook("sign", v1alpha1.HookPostApply, func(h *v1alpha1.Hook) { h.Approval = &v1alpha1.HookApproval{Message: "look at {{ .cluster.name }}"} }),
+	))
+	job := s.awaitJob(on, "migrate")
+	s.awaitHook("app", "migrate", v1alpha1.HookRunning)
+	change(s, r, func(r *v1alpha1.Release) { r.Spec.Suspend = true })
+	s.awaitGone(on, job)
+	s.letJobsRun(on)
+	change(s, r, func(r *v1alpha1.Release) { r.Spec.Suspend = false })
+	s.awaitHook("app", "migrate", v1alpha1.HookSucceeded)
+	run := s.awaitHook("app", "sign", v1alpha1.HookRunning)
+	waits := s.getRelease("app")
+	if !strings.Contains(run.Message, "look at prod") || waits.Status.Rollout.Number != 1 {
+		t.Errorf("it says %q in rollout %d", run.Message, waits.Status.Rollout.Number)
+	}
+	s.create(&v1alpha1.Approval{ObjectMeta: s.meta("signed"), Spec: v1alpha1.ApprovalSpec{
+		ReleaseRef: v1alpha1.ReleaseRef{Name: "app"}, Digest: waits.Status.Rollout.Digest, Hook: "sign", ApprovedBy: "jo",
+	}})
+	s.wantGood(s.awaitDelivered("app"))
+	if run := s.awaitHook("app", "sign", v1alpha1.HookSucceeded); run.Message != "approved by jo" {
+		t.Errorf("it says %q", run.Message)
+	}
+}
+
 func TestConvoyThatIsKilledWhileAHookRunsGoesOnWithIt(t *testing.T) {
 	s := newSerialScene(t)
 	on := s.on(alpha)

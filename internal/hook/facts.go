@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
@@ -63,6 +64,19 @@ func Input(h *v1alpha1.HookWorkflow, c delivery.Context, f Facts) (json.RawMessa
 		return nil, failed("workflow.input: the template does not give JSON")
 	}
 	return json.RawMessage(text), nil
+}
+
+// Message is what those are told who are to approve.
+func Message(h *v1alpha1.HookApproval, c delivery.Context, digest string) (string, error) {
+	text, err := expr.Template("approval.message", h.Message, c.Values())
+	if err != nil {
+		return "", verdict(err)
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if text != "" {
+		text = ": " + text
+	}
+	return "it waits for an Approval of " + digest + text, nil
 }
 
 func failed(format string, args ...any) error {

@@ -17,6 +17,9 @@ const mostRuns = 64
 func HookStarted(r *v1alpha1.Release, run v1alpha1.HookStatus) {
 	putRun(r, run)
 	name := fmt.Sprintf("hook %s (%s)", run.Name, run.Phase)
+	if run.Message != "" {
+		name += ": " + run.Message
+	}
 	switch run.Phase {
 	case v1alpha1.HookPreApply, v1alpha1.HookPostApply:
 		rolling(r, run.Phase, fmt.Sprintf("rollout %d waits for %s", run.Rollout, name))
