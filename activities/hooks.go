@@ -180,14 +180,14 @@ func (a *Activities) doHook(ctx context.Context, h *hookStep) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case known && f.Terminal && f.Reason == v1alpha1.ReasonHookFailed, known && f.Terminal && h.placed():
-		h.conclude(v1alpha1.HookFailed, f.Message)
-		return nil
 	case takesNothing(err):
 		h.conclude(v1alpha1.HookSkipped, "the namespace of the Release goes away, and takes no record of another object")
 		return nil
 	case errors.Is(err, apply.ErrHub), known && f.Reason == ReasonRenewed:
 		return err
+	case known && f.Terminal && f.Reason == v1alpha1.ReasonHookFailed, known && f.Terminal && h.placed():
+		h.conclude(v1alpha1.HookFailed, f.Message)
+		return nil
 	case h.outOfReach(err) && h.patient():
 		return err
 	case h.outOfReach(err):
