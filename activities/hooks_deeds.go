@@ -70,7 +70,7 @@ func (a *Activities) jobDeed(h *hookStep, c delivery.Context) (deed, error) {
 			made, err = apply.StartHook(ctx, h.target, a.Ledger, apply.HookRequest{
 				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: h.entry(),
 				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record, Resumed: h.begun,
-				CreateNamespace: h.release.Spec.CreateNamespace && h.run.Rollout > 0,
+				CreateNamespace: h.release.Spec.CreateNamespace,
 				Objects:         func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
 			})
 			if made != nil {
