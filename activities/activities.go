@@ -21,6 +21,7 @@ import (
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/hook"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
@@ -44,6 +45,11 @@ type Deps struct {
 	Status   *status.Writer
 	// Kicks wakes the workflows of Clusters.
 	Kicks Kicker
+	// Workflows are those that hooks run, of which Permits says which they may.
+	Workflows Workflows
+	Permits   *hook.Permits
+	// Sender sends what http hooks send.
+	Sender *hook.Sender
 	// Metrics count probes.
 	Metrics *Metrics
 	// ServiceAccounts say what Releases act as on their targets.

@@ -3,6 +3,7 @@ package activities
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
@@ -21,8 +22,12 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 	if err != nil || life != Deleting {
 		return ObjectResult{Life: life}, err
 	}
-	if err := a.clearAll(ctx, r, beat); err != nil {
+	due, err := a.removeAll(ctx, r, beat)
+	if err != nil {
 		return ObjectResult{}, a.awaited(ctx, r, err)
+	}
+	if len(due) > 0 {
+		return ObjectResult{Life: Deleting, Hooks: due}, nil
 	}
 	if err := a.Renders.Collect(ctx, r, nil); err != nil {
 		return ObjectResult{}, err
@@ -30,18 +35,43 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 	return ObjectResult{Life: Gone}, a.removeFinalizer(ctx, r, v1alpha1.ReleaseFinalizer)
 }
 
-// clearAll removes what a Release has on any Cluster. Its error is the first that says what is left to do.
-func (a *Activities) clearAll(ctx context.Context, r *v1alpha1.Release, beat *heartbeat) error {
-	records, err := a.Ledger.Load(ctx, r)
-	if err != nil {
-		return err
-	}
+// removeAll removes what a Release has on any Cluster. When hooks are due before it goes on, it names them instead.
+func (a *Activities) removeAll(ctx context.Context, r *v1alpha1.Release, beat *heartbeat) (due []delivery.HookRef, err error) {
 	l := leaving{release: r, since: r.DeletionTimestamp.Time, began: "the deletion"}
-	if len(records) == 0 && !delivery.NothingApplied(r, false) {
-		if records, err = a.rebuild(ctx, l); err != nil {
-			return err
-		}
+	records, err := a.recorded(ctx, l)
+	if err != nil {
+		return nil, err
 	}
+	if postDeleting(r) {
+		if due, err = a.hooksDue(ctx, r, v1alpha1.HookPostDelete); err != nil || len(due) > 0 {
+			return due, err
+		}
+		return nil, a.clearAll(ctx, l, records, beat)
+	}
+	if due, err = a.preDelete(ctx, r, len(records) > 0); err != nil || len(due) > 0 {
+		return due, err
+	}
+	if err := a.clearAll(ctx, l, records, beat); err != nil || len(records) == 0 {
+		return nil, err
+	}
+	due, err = a.hooksDue(ctx, r, v1alpha1.HookPostDelete)
+	if err == nil && len(due) > 0 {
+		err = a.beginPostDelete(ctx, r, due[0])
+	}
+	return due, err
+}
+
+// recorded is what a Release has on each Cluster. What was lost is found again.
+func (a *Activities) recorded(ctx context.Context, l leaving) ([]*apply.Record, error) {
+	records, err := a.Ledger.Load(ctx, l.release)
+	if err != nil || len(records) > 0 || delivery.NothingApplied(l.release, false) {
+		return records, err
+	}
+	return a.rebuild(ctx, l)
+}
+
+// clearAll removes what the records list. Its error is the first that says what is left to do.
+func (a *Activities) clearAll(ctx context.Context, l leaving, records []*apply.Record, beat *heartbeat) error {
 	var failed error
 	for _, rec := range records { // a Cluster that is unreachable does not keep the others from being cleaned
 		err := a.clear(ctx, l, rec, beat)
@@ -61,11 +91,15 @@ func (a *Activities) awaited(ctx context.Context, r *v1alpha1.Release, err error
 	return cmp.Or(a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, f.Reason, cut(f.Message)) }), err)
 }
 
+var awaitedReasons = []string{
+	v1alpha1.ReasonPruning, v1alpha1.ReasonClusterUnreachable, v1alpha1.ReasonServiceAccountRequired, v1alpha1.ReasonHookFailed,
+}
+
 // waitsFor is what a removal waits for. Other errors say nothing about the objects: they are of convoy or the hub, or a
 // place among those that work on the Cluster was not free.
 func waitsFor(err error) (*failure.Error, bool) {
 	f, ok := failure.As(err)
-	return f, ok && (f.Reason == v1alpha1.ReasonPruning || f.Reason == v1alpha1.ReasonClusterUnreachable || f.Reason == v1alpha1.ReasonServiceAccountRequired)
+	return f, ok && slices.Contains(awaitedReasons, f.Reason)
 }
 
 // rebuild finds the objects of a Release whose inventory is lost by their marks on the Cluster, and records them.

@@ -28,6 +28,8 @@ const (
 	ReasonBusy = "Busy"
 	// ReasonRenewed is a wait that goes on with another client.
 	ReasonRenewed = "Renewed"
+	// ReasonHookRetrying is a hook that is tried again.
+	ReasonHookRetrying = "HookRetrying"
 	// ReasonPanic is a panic of an activity.
 	ReasonPanic = "Panic"
 )

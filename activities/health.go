@@ -25,7 +25,7 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	}
 	s.end() // a wait is no load
 	entries := slices.DeleteFunc(s.record.Entries(), func(e v1alpha1.InventoryEntry) bool {
-		return delivery.AlwaysHealthy(apply.RefOf(e).GroupKind())
+		return e.Hook != "" || delivery.AlwaysHealthy(apply.RefOf(e).GroupKind())
 	})
 	timeout := s.release.Spec.SyncPolicy.Timeout.Duration
 	renewed, stop := untilRenewed(ctx, s.conn)

@@ -47,7 +47,7 @@ func TestAStepThatWasOvertakenDoesNotConcludeTheRolloutAfterIt(t *testing.T) {
 		release: rollingOut(5, "sha256:a"), // as it was when the step began
 	}
 	s.release.ResourceVersion = "1" // and somebody has written it since
-	superseded, err := a.tell(t.Context(), s, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, metav1.Now()) })
+	superseded, err := a.tell(t.Context(), s, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, metav1.Now()) })
 	if err != nil || !superseded {
 		t.Errorf("superseded = %v, %v", superseded, err)
 	}

@@ -235,10 +235,11 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 	}
 	replaces := r.Status.Pending != nil || r.Status.RenderRef != nil && r.Status.RenderRef.Digest != in.Ref.Digest
 	err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
-		if due.Number == 0 {
+		if result.Hooks = nil; due.Number == 0 {
 			status.Rendered(r, in)
 			return
 		}
+		result.Hooks = delivery.HooksOf(r, v1alpha1.HookPreApply, v1alpha1.HookPostApply, v1alpha1.HookOnFailure)
 		status.RolloutStarted(r, in, rollout)
 	})
 	if err != nil {

@@ -32,6 +32,8 @@ type step struct {
 	warnings *[]string
 	// elsewhere is what the Release has on other clusters.
 	elsewhere []v1alpha1.Leftover
+	// still reports whether the hub asks for the step; nil is wished.
+	still func(*v1alpha1.Release) bool
 	// end gives the place back that the step has among those that work on the target.
 	end func()
 }
@@ -60,15 +62,19 @@ func (a *Activities) begin(ctx context.Context, in delivery.RolloutInput) (*step
 
 // current reads what a step is about. It returns nil when the hub asks for something else by now.
 func (a *Activities) current(ctx context.Context, in delivery.RolloutInput) (*step, error) {
+	return a.currentWhile(ctx, in, nil)
+}
+
+func (a *Activities) currentWhile(ctx context.Context, in delivery.RolloutInput, still func(*v1alpha1.Release) bool) (*step, error) {
 	r, life, err := a.release(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	if life != Alive || !wished(r, in) {
+	s := &step{in: in, release: r, still: still}
+	if life == Gone || !s.asked(r) {
 		return nil, nil
 	}
 	r.Generation = max(r.Status.Rollout.Generation, 1) // what it says is about the generation that was rendered
-	s := &step{in: in, release: r}
 	if s.cluster, err = a.clusterOf(ctx, r); err != nil {
 		return nil, err
 	}
@@ -117,13 +123,34 @@ func wished(r *v1alpha1.Release, in delivery.RolloutInput) bool {
 		r.Status.RenderRef != nil && r.Status.RenderRef.Digest == in.Digest && r.Spec.ClusterRef.Name == in.Cluster
 }
 
+// asked reports whether the hub still asks for the step.
+func (s *step) asked(r *v1alpha1.Release) bool {
+	if s.still != nil {
+		return s.still(r)
+	}
+	return r.DeletionTimestamp.IsZero() && wished(r, s.in)
+}
+
 // record is what the Release has on this Cluster. A record that was lost is found again by the marks on the target.
 func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error) {
+	found, lost, err := a.recall(ctx, s)
+	switch {
+	case err != nil || found != nil:
+		return found, err
+	case lost:
+		return a.rebuilt(ctx, s.release, s.cluster, s.target)
+	}
+	return apply.NewRecord(s.release, s.cluster), nil
+}
+
+// recall reads what the Release has on this Cluster, nil for nothing, and notes what it has elsewhere. lost: there should
+// be a record, and is none.
+func (a *Activities) recall(ctx context.Context, s *step) (found *apply.Record, lost bool, err error) {
 	records, err := a.Ledger.Load(ctx, s.release)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var found *apply.Record
+	s.elsewhere = nil
 	for _, rec := range records {
 		switch {
 		case !sameTarget(s.cluster, rec):
@@ -132,13 +159,7 @@ func (a *Activities) record(ctx context.Context, s *step) (*apply.Record, error)
 			found = rec
 		}
 	}
-	if found != nil {
-		return found, nil
-	}
-	if len(records) > 0 || delivery.NothingApplied(s.release, false) {
-		return apply.NewRecord(s.release, s.cluster), nil
-	}
-	return a.rebuilt(ctx, s.release, s.cluster, s.target)
+	return found, len(records) == 0 && !delivery.NothingApplied(s.release, false), nil
 }
 
 // rebuilt is a record that was lost, made anew from the marks on the target. It fails while the target does not show
@@ -163,7 +184,7 @@ func (a *Activities) rebuilt(ctx context.Context, r *v1alpha1.Release, c *v1alph
 // tell writes to the status of the rollout's Release, unless the hub asks for something else by now.
 func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Release)) (superseded bool, err error) {
 	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
-		if superseded = !r.DeletionTimestamp.IsZero() || !wished(r, s.in); !superseded {
+		if superseded = !s.asked(r); !superseded {
 			change(r)
 			if s.warnings != nil {
 				status.Warned(r, *s.warnings)
@@ -212,7 +233,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
-		CreateNamespace: s.release.Spec.CreateNamespace, Record: s.record, Progress: beat.progress,
+		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: hookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen,
 	})
 	if f, ok := failure.As(err); ok && f.Terminal {
@@ -278,7 +299,7 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
 		return apply.Prune(ctx, s.target, a.Ledger, apply.PruneRequest{
 			Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
-			AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
+			Hooks: hookNames(s.release), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
 		})
 	})
 	out.Pruned = removal.Removed + len(removal.Left)
@@ -311,13 +332,14 @@ func (a *Activities) failed(ctx context.Context, s *step, out StepResult, condit
 	})
 }
 
-// succeeded concludes a rollout that did all it was to do.
+// succeeded concludes a rollout that did all it was to do, unless hooks follow.
 func (a *Activities) succeeded(ctx context.Context, s *step, out StepResult) (StepResult, error) {
+	if len(s.in.HooksIn(v1alpha1.HookPostApply)) > 0 {
+		return a.applied(ctx, s, out, "all objects are healthy; hooks follow")
+	}
 	out.Phase, out.Reason = v1alpha1.RolloutSucceeded, v1alpha1.ReasonDelivered
 	return a.conclude(ctx, s, out, func(r *v1alpha1.Release) {
-		now := time.Now()
-		status.RolloutSucceeded(r, s.record.Len(), metav1.NewTime(now))
-		status.Moved(r, s.elsewhere, now)
+		status.RolloutSucceeded(r, s.record.Len(), s.elsewhere, metav1.NewTime(time.Now()))
 	})
 }
 

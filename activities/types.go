@@ -66,6 +66,8 @@ type ObjectInput struct {
 // ObjectResult says what became of it.
 type ObjectResult struct {
 	Life Life `json:"life"`
+	// Hooks are due before the deletion goes on; nothing else was done.
+	Hooks []delivery.HookRef `json:"hooks,omitempty"`
 }
 
 // FetchInput names a Release, and what is known of its source.
@@ -141,6 +143,8 @@ type RenderResult struct {
 	// Held: one is due, and waits for what the reason says; until then, if time alone helps.
 	Held  bool      `json:"held,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+	// Hooks of the rollout.
+	Hooks []delivery.HookRef `json:"hooks,omitempty"`
 }
 
 // StepResult is how far a step brought its rollout.
@@ -174,4 +178,13 @@ type HealthInput struct {
 	Rollout delivery.RolloutInput `json:"rollout"`
 	// Started is when the wait began, so that a retried wait does not begin anew.
 	Started time.Time `json:"started"`
+}
+
+// HookInput asks for one run of a hook.
+type HookInput struct {
+	// Rollout that it belongs to. One of the deletion has number 0, and only the key and the Cluster.
+	Rollout delivery.RolloutInput `json:"rollout"`
+	Hook    delivery.HookRef      `json:"hook"`
+	// Last: nothing is left of the rollout, so a success concludes it.
+	Last bool `json:"last,omitempty"`
 }

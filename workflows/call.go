@@ -63,7 +63,9 @@ var (
 
 	applyObjects = step[delivery.RolloutInput, activities.StepResult]{acts.ApplyObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	pruneObjects = step[activities.PruneInput, activities.StepResult]{acts.PruneObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
-	awaitHealth  = step[activities.HealthInput, activities.StepResult]{acts.AwaitHealth, long(delivery.QueueObserve, 25*time.Hour, delivery.ReleaseBackoff)}
+	// A hook may take a week, and is cut off by its own timeout.
+	runHook     = step[activities.HookInput, activities.StepResult]{acts.RunHook, long(delivery.QueueObserve, 170*time.Hour, delivery.ReleaseBackoff)}
+	awaitHealth = step[activities.HealthInput, activities.StepResult]{acts.AwaitHealth, long(delivery.QueueObserve, 25*time.Hour, delivery.ReleaseBackoff)}
 )
 
 // once is the same step with a single attempt, on the queue that no resync can fill.

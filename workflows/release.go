@@ -312,7 +312,7 @@ func (r *release) roll(ctx workflow.Context, rendered activities.RenderResult) e
 		TypedSearchAttributes: attributes(r.key, r.outcome.Cluster, r.outcome.Revision),
 	})
 	r.rollout = &rollout{number: rendered.Rollout, cancel: cancel, done: workflow.ExecuteChildWorkflow(rolling, Rollout, delivery.RolloutInput{
-		Key: r.key, Cluster: r.outcome.Cluster, Number: rendered.Rollout, Digest: rendered.Digest,
+		Key: r.key, Cluster: r.outcome.Cluster, Number: rendered.Rollout, Digest: rendered.Digest, Hooks: rendered.Hooks,
 	})}
 	return nil
 }
@@ -349,29 +349,6 @@ func (r *release) concludeRollout(ctx workflow.Context) {
 	default: // ended from outside, broken off, or behind the hub: a new pass settles it, not too fast if that ends likewise
 		r.again, r.pause = true, pauseAfterFailure
 	}
-}
-
-// finalize runs the deletion until it is done or news arrive.
-func (r *release) finalize(ctx workflow.Context) error {
-	r.cancelRollout(ctx)
-	r.stopCleaning(ctx) // the deletion takes over
-	r.outcome = Outcome{Life: activities.Deleting}
-	r.inbox.answer()
-	r.show(ctx)
-	out, err := do(ctx, r, deleteRelease, false, "remove the objects of "+r.key.String(), activities.ObjectInput{Key: r.key})
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, errInterrupted):
-		return nil
-	case err != nil:
-		r.outcome.Reason, r.outcome.Message = describe(err)
-		r.pause = pauseAfterFailure
-		return nil
-	}
-	r.deleting, r.again = false, false
-	r.outcome = Outcome{Life: out.Life}
-	return nil
 }
 
 // reconcileNow is the update called reconcile.

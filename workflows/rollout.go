@@ -11,20 +11,65 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// Rollout brings one render to one Cluster: apply, prune, wait for health. The step that has nothing after it
-// concludes the rollout on the hub. A rollout that concluded with a failure fails, with the reason as its type.
+// Rollout brings one render to one Cluster: hooks before it, apply, prune, wait for health, hooks after it. The step that
+// has nothing after it concludes the rollout on the hub. A rollout that concluded with a failure runs its hooks for that
+// and fails, with the reason as its type.
 func Rollout(ctx workflow.Context, in delivery.RolloutInput) (activities.StepResult, error) {
 	out, err := steps(ctx, in)
 	if err == nil && out.Phase == activities.PhaseFailed {
+		if _, err := hooks(ctx, in, delivery.HookOnFailure, func(string) {}); err != nil {
+			return out, err
+		}
 		return out, temporal.NewNonRetryableApplicationError(out.Message, out.Reason, nil)
 	}
 	return out, err
 }
 
 func steps(ctx workflow.Context, in delivery.RolloutInput) (out activities.StepResult, err error) {
-	view := &rolloutView{in: in, applied: "running"}
-	view.show(ctx)
+	view := &rolloutView{in: in}
 	defer func() { view.show(ctx) }()
+	tell := func(hook string) {
+		view.hook = hook
+		view.show(ctx)
+	}
+	before, err := hooks(ctx, in, delivery.HookPreApply, tell)
+	if err != nil || concluded(before) {
+		return before, err
+	}
+	out, err = objects(ctx, in, view)
+	if err != nil || concluded(out) {
+		return out, err
+	}
+	after, err := hooks(ctx, in, delivery.HookPostApply, tell)
+	after.Applied, after.Pruned, after.Healthy = out.Applied, out.Pruned, out.Healthy
+	return after, err
+}
+
+// hooks runs those of one phase, one after another, until one of them concludes the rollout.
+func hooks(ctx workflow.Context, in delivery.RolloutInput, phase delivery.HookPhase, tell func(string)) (out activities.StepResult, err error) {
+	all := in.HooksIn(phase)
+	for i, h := range all {
+		tell(h.Name + " is running")
+		run := activities.HookInput{Rollout: in, Hook: h, Last: phase == delivery.HookPostApply && i == len(all)-1}
+		run.Rollout.Hooks = nil // the hub tells
+		out, err = result[activities.StepResult](ctx, runHook.start(ctx, hookSummary(h), run))
+		if err != nil || concluded(out) {
+			tell(h.Name + ": " + ended(out, 0, err))
+			return out, err
+		}
+		tell(h.Name + " is done")
+	}
+	return out, nil
+}
+
+func hookSummary(h delivery.HookRef) string {
+	return "hook " + string(h.Phase) + " " + h.Name + ": " + h.Kind
+}
+
+// objects brings the objects of the render to the target.
+func objects(ctx workflow.Context, in delivery.RolloutInput, view *rolloutView) (out activities.StepResult, err error) {
+	view.applied = "running"
+	view.show(ctx)
 	applied, err := result[activities.StepResult](ctx, applyObjects.start(ctx, "apply to Cluster "+in.Cluster, in))
 	view.applied = ended(applied, applied.Applied, err)
 	if err != nil || concluded(applied) {
@@ -41,6 +86,10 @@ func steps(ctx workflow.Context, in delivery.RolloutInput) (out activities.StepR
 		if err != nil || concluded(pruned) {
 			return pruned, err
 		}
+	}
+	if applied.Pending == 0 { // only where hooks follow is a rollout not concluded by now
+		pruned.Applied = applied.Applied
+		return pruned, nil
 	}
 	view.healthy = "waiting for " + counted(applied.Pending)
 	view.show(ctx)
@@ -68,14 +117,14 @@ func ended(s activities.StepResult, objects int, err error) string {
 
 // rolloutView is what the UI shows of a rollout.
 type rolloutView struct {
-	in                       delivery.RolloutInput
-	applied, pruned, healthy string
+	in                             delivery.RolloutInput
+	hook, applied, pruned, healthy string
 }
 
 func (v *rolloutView) show(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, table(
 		"Release", v.in.Key.String(), "Rollout", strconv.FormatInt(v.in.Number, 10), "Cluster", v.in.Cluster, "Render", v.in.Digest,
-		"1. Apply", v.applied, "2. Prune", v.pruned, "3. Health", v.healthy,
+		"1. Apply", v.applied, "2. Prune", v.pruned, "3. Health", v.healthy, "Hook", v.hook,
 	))
 }
 

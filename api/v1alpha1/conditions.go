@@ -42,6 +42,8 @@ const (
 	ReasonWaitingForReleases = "WaitingForReleases"
 	// ReasonPruning: the objects of a Release are being removed.
 	ReasonPruning = "Pruning"
+	// ReasonRunningHooks: hooks of the deletion are running.
+	ReasonRunningHooks = "RunningHooks"
 	// ReasonClusterUnreachable: the target cannot be worked with; convoy waits or gives up, as the deletion policy says.
 	ReasonClusterUnreachable = "ClusterUnreachable"
 )
@@ -96,6 +98,8 @@ const (
 	ReasonHealthTimeout = "HealthTimeout"
 	// ReasonUnhealthy: objects failed in a way that waiting does not heal.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonHookFailed: a hook failed, and the rollout or the deletion does not go on without it.
+	ReasonHookFailed = "HookFailed"
 	// ReasonDelivered: source, render, target and health are as wished.
 	ReasonDelivered = "Delivered"
 	// ReasonDeleting: the object is being deleted.
@@ -125,6 +129,10 @@ const (
 	AnnotationSSA = "convoy.kumodo.io/ssa"
 	// LabelOwner on an object of a target holds the key of the Release that owns it.
 	LabelOwner = "convoy.kumodo.io/owner"
+	// LabelHookOwner on an object that a hook made on a target holds the key of its Release.
+	LabelHookOwner = "convoy.kumodo.io/hook-owner"
+	// AnnotationHook on such an object names the run of the hook.
+	AnnotationHook = "convoy.kumodo.io/hook"
 	// LabelReleaseUID on convoy's own objects of the hub holds the UID of the Release.
 	LabelReleaseUID = "convoy.kumodo.io/release-uid"
 	// LabelClusterUID on an Inventory, and on kept credentials, holds the UID of the Cluster.

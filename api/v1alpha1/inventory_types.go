@@ -71,4 +71,7 @@ type InventoryEntry struct {
 	// UID the object had when it was applied; empty until then.
 	// +optional
 	UID string `json:"uid,omitempty"`
+	// Hook is the run of the hook that made the object, as number/name; empty for objects of the render.
+	// +optional
+	Hook string `json:"hook,omitempty"`
 }

@@ -74,6 +74,12 @@ type ReleaseSpec struct {
 	// all the same.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// Hooks are steps of the user's own before and after a rollout or deletion, and after a failure.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Hooks []Hook `json:"hooks,omitempty"`
 	// SyncPolicy says when and how to bring the target to the wish.
 	// +optional
 	// +kubebuilder:default={}
@@ -230,6 +236,12 @@ type ReleaseStatus struct {
 	// +listType=map
 	// +listMapKey=identity
 	Leftovers []Leftover `json:"leftovers,omitempty"`
+	// Hooks are the runs of hooks in the last rollout, and in the deletion.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Hooks []HookStatus `json:"hooks,omitempty"`
 	// LastHandledReconcileAt echoes the annotation convoy.kumodo.io/requestedAt of the last reconcile.
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`

@@ -19,6 +19,7 @@ import (
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/hook"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/workflows"
@@ -48,6 +49,7 @@ type config struct {
 	Sources         source.Limits
 	Builds          render.BuildLimits
 	ServiceAccounts delivery.ServiceAccounts
+	Hooks           hook.Permits
 }
 
 // temporalFlags outweigh the TEMPORAL_* environment when they are set.
@@ -79,6 +81,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	c.bindSources(f)
 	c.bindBuilds(f)
 	f.IntVar(&c.Builds.AtOnce, "kustomize-concurrency", render.DefaultBuildLimits().AtOnce, "kustomize builds at once, in this process; each may take as much memory as --kustomize-memory says")
+	f.Var(&c.Hooks, "allow-hook-workflow", "a Temporal workflow that hooks of a namespace of the hub, or with * of any, may run, as namespace/type@taskQueue; may be given again")
 	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
 	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
 	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")

@@ -35,6 +35,7 @@ import (
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/dial"
+	"kumodo.io/convoy/internal/hook"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
@@ -167,11 +168,11 @@ func newRecorder(mgr ctrl.Manager) events.EventRecorder { return mgr.GetEventRec
 
 func newDeps(
 	c *config, hub client.Client, t temporalclient.Client, m *activities.Metrics,
-	p *connect.Pool, s *source.Sources, b *render.Builds, r *render.Store, l *apply.Ledger, w *status.Writer,
+	p *connect.Pool, s *source.Sources, h *hook.Sender, b *render.Builds, r *render.Store, l *apply.Ledger, w *status.Writer,
 ) activities.Deps {
 	return activities.Deps{
 		Hub: hub, Clusters: p, Sources: s, Builds: b, Renders: r, Ledger: l, Status: w,
-		Kicks: t, Metrics: m, ResyncPeriod: c.ResyncPeriod, ServiceAccounts: c.ServiceAccounts,
+		Kicks: t, Workflows: t, Permits: &c.Hooks, Sender: h, Metrics: m, ResyncPeriod: c.ResyncPeriod, ServiceAccounts: c.ServiceAccounts,
 	}
 }
 

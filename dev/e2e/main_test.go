@@ -109,7 +109,7 @@ func run(m *testing.M) (code int) {
 		webhooksAt, err = freeAddress()
 	}
 	if err == nil {
-		shared, err = newConvoy("shared", "--metrics-address="+metricsAt, "--webhook-address="+webhooksAt)
+		shared, err = newConvoy("shared", "--allow-hook-workflow=*/"+hookedWorkflow+"@"+hookedQueue, "--metrics-address="+metricsAt, "--webhook-address="+webhooksAt)
 	}
 	if err == nil {
 		err = shared.start(ctx)

@@ -39,6 +39,8 @@ type Request struct {
 	Recreate  v1alpha1.RecreatePolicy
 	// Listen makes a context whose requests tell of the warnings that the target's server sends. It may be nil.
 	Listen func(ctx context.Context, heard func(text string)) context.Context
+	// Hooks are the names of the hooks whose objects are not to prune.
+	Hooks []string
 	// Record of the Release on this Cluster. It is changed along with the hub.
 	Record *Record
 	// Progress is called after each object, one call at a time. It may be nil.
@@ -89,7 +91,7 @@ type applier struct {
 // applied before an error is announced, so that a repetition finds it.
 func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, error) {
 	r := newResolver(t)
-	p, err := makePlan(ctx, r, wish{req.Owner, req.Objects, req.TargetNamespace, req.CreateNamespace})
+	p, err := makePlan(ctx, r, wish{req.Owner, req.Objects, req.TargetNamespace, req.CreateNamespace, req.Hooks})
 	if err != nil {
 		return ChangeSet{}, err
 	}

@@ -56,7 +56,7 @@ func unknownKind(ref delivery.ObjectRef, gvk schema.GroupVersionKind, err error)
 }
 
 // refusal classifies what the server said about one object that was to be applied. err is not fatal.
-func (a *applier) refusal(ref delivery.ObjectRef, err error) ObjectError {
+func refusal(t Target, ref delivery.ObjectRef, err error, clean *scrubber) ObjectError {
 	if message, ok := passing(ref, err); ok {
 		return transient(ref, "%s", message)
 	}
@@ -67,10 +67,10 @@ func (a *applier) refusal(ref delivery.ObjectRef, err error) ObjectError {
 	case isSecret(ref):
 		out.Message = fmt.Sprintf("the cluster refused it (%s); what it said is not shown, as the object is a Secret", classOf(err))
 	default:
-		out.Message = a.clean.line(messageOf(err))
+		out.Message = clean.line(messageOf(err))
 	}
 	if apierrors.IsForbidden(err) {
-		out.Message += a.resolve.target.as()
+		out.Message += t.as()
 	}
 	return out
 }

@@ -91,6 +91,8 @@ func (r *remover) mayGo(ref delivery.ObjectRef, o *metav1.PartialObjectMetadata)
 		return !r.keeps(ref) && !r.wished[string(o.GetUID())]
 	}
 	switch {
+	case o.Labels[v1alpha1.LabelHookOwner] == r.owner.Key():
+		return true // it goes with its entry
 	case metav1.GetControllerOfNoCopy(o) != nil:
 		return true
 	case ref.Group != "":

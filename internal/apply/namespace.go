@@ -34,7 +34,7 @@ func (a *applier) addNamespace(ctx context.Context) error {
 	case err != nil && fatal(err):
 		return err
 	case err != nil:
-		a.fail(a.refusal(ref, err))
+		a.fail(refusal(a.resolve.target, ref, err, a.clean))
 		return nil
 	case live.GetLabels()[v1alpha1.LabelOwner] != a.req.Owner.Key():
 		return nil

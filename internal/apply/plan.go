@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -22,6 +23,7 @@ type wish struct {
 	Objects         []*unstructured.Unstructured
 	TargetNamespace string
 	CreateNamespace bool
+	Hooks           []string
 }
 
 // item is an object as it will be applied: marked, with its namespace, without what only a server may set.
@@ -48,6 +50,8 @@ type plan struct {
 	keeps map[delivery.ObjectRef]bool
 	// ignored are objects of the render that are not convoy's to write: what the Record has of them is given up.
 	ignored map[delivery.ObjectRef]bool
+	// hooks are the names of those whose objects stay.
+	hooks []string
 }
 
 // makePlan resolves the wish. It writes nothing; it reads discovery at most.
@@ -57,6 +61,7 @@ func makePlan(ctx context.Context, r *resolver, w wish) (*plan, error) {
 		definitions: definitionsOf(w.Objects),
 		keeps:       make(map[delivery.ObjectRef]bool, len(w.Objects)),
 		ignored:     map[delivery.ObjectRef]bool{},
+		hooks:       w.Hooks,
 	}
 	for _, o := range w.Objects {
 		if err := p.add(ctx, r, w, o); err != nil {
@@ -157,7 +162,7 @@ func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []de
 		switch {
 		case p.ignored[RefOf(e)]:
 			stale = append(stale, e)
-		case p.wants(RefOf(e)):
+		case p.wants(RefOf(e)), e.Hook != "" && slices.Contains(p.hooks, hookName(e.Hook)):
 		case wished[e.UID]:
 			renamed = append(renamed, RefOf(e))
 		default:

@@ -18,6 +18,8 @@ type PruneRequest struct {
 	Objects         []*unstructured.Unstructured
 	TargetNamespace string
 	CreateNamespace bool
+	// Hooks are the names of the hooks whose objects stay.
+	Hooks []string
 	// AllowEmpty permits a render without objects.
 	AllowEmpty bool
 	// Record as the apply left it: its UIDs keep an object that is only named otherwise now.
@@ -34,7 +36,7 @@ func Prune(ctx context.Context, t Target, l *Ledger, req PruneRequest) (Removal,
 		return Removal{}, failure.Terminal(v1alpha1.ReasonEmptyRender, nil,
 			"the render holds no object; set syncPolicy.allowEmpty to remove everything")
 	}
-	p, err := makePlan(ctx, newResolver(t), wish{req.Owner, req.Objects, req.TargetNamespace, req.CreateNamespace})
+	p, err := makePlan(ctx, newResolver(t), wish{req.Owner, req.Objects, req.TargetNamespace, req.CreateNamespace, req.Hooks})
 	if err != nil {
 		return Removal{}, err
 	}

@@ -29,18 +29,12 @@ func Rebuild(ctx context.Context, t Target, owner delivery.Owner) (Rebuilt, erro
 	}
 	out := Rebuilt{Unseen: failing}
 	uids := map[string]bool{} // a kind may be served by two groups
-	selector := v1alpha1.LabelOwner + "=" + owner.Key()
 	for _, k := range kinds {
-		err := r.walk(ctx, k.resource, "", selector, func(o *metav1.PartialObjectMetadata) bool {
-			if uids[string(o.UID)] || !isMarked(o, owner) {
-				return true
+		err := r.findMarked(ctx, k, owner, func(e v1alpha1.InventoryEntry) {
+			if !uids[e.UID] {
+				uids[e.UID] = true
+				out.Entries = append(out.Entries, e)
 			}
-			uids[string(o.UID)] = true
-			out.Entries = append(out.Entries, v1alpha1.InventoryEntry{
-				Group: k.resource.Group, Version: k.resource.Version, Kind: k.kind,
-				Namespace: o.Namespace, Name: o.Name, UID: string(o.UID),
-			})
-			return true
 		})
 		switch {
 		case err == nil, apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
@@ -56,10 +50,34 @@ func Rebuild(ctx context.Context, t Target, owner delivery.Owner) (Rebuilt, erro
 	return out, nil
 }
 
+// findMarked finds the objects of one kind that were applied, and those that hooks made.
+func (r *resolver) findMarked(ctx context.Context, k listable, owner delivery.Owner, found func(v1alpha1.InventoryEntry)) error {
+	for _, label := range []string{v1alpha1.LabelOwner, v1alpha1.LabelHookOwner} {
+		err := r.walk(ctx, k.resource, "", label+"="+owner.Key(), func(o *metav1.PartialObjectMetadata) bool {
+			if !isMarked(o, owner, label) {
+				return true
+			}
+			e := v1alpha1.InventoryEntry{
+				Group: k.resource.Group, Version: k.resource.Version, Kind: k.kind,
+				Namespace: o.Namespace, Name: o.Name, UID: string(o.UID),
+			}
+			if label == v1alpha1.LabelHookOwner {
+				e.Hook = hookEntry(o.Annotations[v1alpha1.AnnotationHook])
+			}
+			found(e)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isMarked tells objects that convoy applied from those that copied the labels of one: Endpoints take those of their
 // Service, but no annotation, and what a controller made has an owner.
-func isMarked(o *metav1.PartialObjectMetadata, owner delivery.Owner) bool {
-	return o.Labels[v1alpha1.LabelOwner] == owner.Key() &&
+func isMarked(o *metav1.PartialObjectMetadata, owner delivery.Owner, label string) bool {
+	return o.Labels[label] == owner.Key() &&
 		o.Annotations[v1alpha1.AnnotationRelease] == owner.String() &&
 		metav1.GetControllerOfNoCopy(o) == nil
 }

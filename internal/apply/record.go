@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 )
@@ -125,6 +127,10 @@ func RefOf(e v1alpha1.InventoryEntry) delivery.ObjectRef {
 	return delivery.ObjectRef{Group: e.Group, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}
 }
 
+func kindOf(e v1alpha1.InventoryEntry) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}
+}
+
 func sortEntries(entries []v1alpha1.InventoryEntry) {
 	slices.SortFunc(entries, func(a, b v1alpha1.InventoryEntry) int { return RefOf(a).Compare(RefOf(b)) })
 }
@@ -169,10 +175,12 @@ func (r *Record) confirm(e v1alpha1.InventoryEntry) {
 		r.add(e)
 		return
 	}
-	if old.Version == e.Version && old.UID == e.UID {
+	if old.Version == e.Version && old.UID == e.UID && old.Hook == e.Hook {
 		return
 	}
-	r.shards[old.shard].dirty = true
+	s := r.shards[old.shard]
+	s.bytes += sizeOf(e) - sizeOf(old.InventoryEntry)
+	s.dirty = true
 	r.entries[RefOf(e)] = kept{InventoryEntry: e, shard: old.shard}
 }
 
@@ -226,5 +234,5 @@ func (r *Record) entriesOf(number int32) []v1alpha1.InventoryEntry {
 // sizeOf is what an entry takes in the store, its UID included before it is known.
 func sizeOf(e v1alpha1.InventoryEntry) int {
 	const keysAndUID = 110
-	return keysAndUID + len(e.Group) + len(e.Version) + len(e.Kind) + len(e.Namespace) + len(e.Name)
+	return keysAndUID + len(e.Group) + len(e.Version) + len(e.Kind) + len(e.Namespace) + len(e.Name) + len(e.Hook)
 }

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -152,8 +151,7 @@ func (r *remover) visit(ctx context.Context, e v1alpha1.InventoryEntry) error {
 }
 
 func (r *remover) step(ctx context.Context, e v1alpha1.InventoryEntry) (look, error) {
-	gvk := schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}
-	m, err := r.resolve.findAny(ctx, gvk)
+	m, err := r.resolve.findAny(ctx, kindOf(e))
 	switch {
 	case errors.Is(err, errNotServed):
 		return look{verdict: gone}, nil
@@ -201,6 +199,10 @@ func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.Inv
 	switch {
 	case isAsked && asked != live.GetUID():
 		return look{verdict: gone}, nil
+	case e.Hook != "" && live.GetLabels()[v1alpha1.LabelHookOwner] == r.owner.Key():
+		return r.removeHook(ctx, m, live)
+	case e.Hook != "":
+		return look{verdict: left}, nil
 	case live.GetLabels()[v1alpha1.LabelOwner] != r.owner.Key():
 		return look{verdict: left}, nil
 	case r.wished[string(live.GetUID())]:
@@ -237,6 +239,14 @@ func (r *remover) delete(ctx context.Context, m *meta.RESTMapping, ref delivery.
 		return look{remains, "it is not gone yet"}, nil // look again: gone, or another object by now
 	}
 	return r.refusedOr(err, "delete")
+}
+
+// removeHook deletes what a hook made, also where workloads are kept: it has done its work.
+func (r *remover) removeHook(ctx context.Context, m *meta.RESTMapping, live *unstructured.Unstructured) (look, error) {
+	if err := removeHook(ctx, r.resolve, m, live); err != nil {
+		return r.refusedOr(err, "delete")
+	}
+	return look{remains, describeDeleting(live)}, nil
 }
 
 // refusedOr tells a refusal for good from one that may pass.

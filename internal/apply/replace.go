@@ -54,7 +54,7 @@ var irreplaceable = []schema.GroupKind{
 // replace deletes an object that cannot be changed to the wish, waits until it is gone, and applies it anew, where
 // that is asked for. refused is what the server said.
 func (a *applier) replace(ctx context.Context, it *item, refused error) (*unstructured.Unstructured, error) {
-	said := a.refusal(it.ref, refused).Message
+	said := refusal(a.resolve.target, it.ref, refused, a.clean).Message
 	if why := a.mayNotReplace(it); why != "" {
 		return nil, &stop{v1alpha1.ReasonApplyFailed, said + "; " + why, true}
 	}

@@ -48,7 +48,7 @@ func (a *applier) write(ctx context.Context, it *item) (*unstructured.Unstructur
 	if isRouteMissing(err) {
 		a.resolve.refreshOlder(ctx, recent) // for the next attempt: the kind was known, and is gone
 	}
-	a.fail(a.refusal(it.ref, err))
+	a.fail(refusal(a.resolve.target, it.ref, err, a.clean))
 	return nil, nil
 }
 

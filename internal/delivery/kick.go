@@ -120,6 +120,8 @@ type RolloutInput struct {
 	Cluster string `json:"cluster"`
 	Number  int64  `json:"number"`
 	Digest  string `json:"digest"`
+	// Hooks of the rollout, in the order of the spec.
+	Hooks []HookRef `json:"hooks,omitempty"`
 }
 
 // Names of the search attributes of the workflows.

@@ -40,14 +40,23 @@ var (
 	jsonPatchList = types.NewListType(types.NewObjectType("JSONPatch"))
 )
 
-// environments are the one CEL environment, without and with what only mutations have: object, and the types of
-// MutatingAdmissionPolicy.
-type environments struct{ condition, mutation *cel.Env }
+// use is what an expression is for: it decides what it sees and what it must give.
+type use int
+
+const (
+	forCondition use = iota
+	forMutation
+	forCheck
+)
+
+// environments are the one CEL environment, without and with what only mutations have (object, and the types of
+// MutatingAdmissionPolicy) or only checks (objects).
+type environments map[use]*cel.Env
 
 var environmentsOf = sync.OnceValues(func() (environments, error) {
 	base, err := environment.MustBaseEnvSet(dialect).Env(environment.StoredExpressions)
 	if err != nil {
-		return environments{}, err
+		return nil, err
 	}
 	condition, err := base.Extend(
 		cel.Variable("cluster", cel.MapType(cel.StringType, cel.StringType)),
@@ -56,14 +65,18 @@ var environmentsOf = sync.OnceValues(func() (environments, error) {
 		cel.ParserRecursionLimit(maxDepth),
 	)
 	if err != nil {
-		return environments{}, err
+		return nil, err
+	}
+	check, err := condition.Extend(cel.Variable("objects", cel.ListType(cel.DynType)))
+	if err != nil {
+		return nil, err
 	}
 	mutation, err := condition.Extend(
 		cel.Variable("object", cel.DynType),
 		common.ResolverEnvOption(typeResolver{}),
 		library.JSONPatch(),
 	)
-	return environments{condition, mutation}, err
+	return environments{forCondition: condition, forMutation: mutation, forCheck: check}, err
 })
 
 // Session evaluates the CEL expressions of one render, whose costs it adds up. Its zero value is ready. It is not
@@ -75,16 +88,29 @@ type Session struct{ spent uint64 }
 // Errors are terminal failures with reason RenderFailed, which name the subject and the missing key and never hold a
 // value; or the error of ctx. That goes for Mutation too.
 func (s *Session) Condition(ctx context.Context, subject, text string, values map[string]any) (bool, error) {
-	out, err := s.evaluate(ctx, false, subject, text, values)
+	out, err := s.evaluate(ctx, forCondition, subject, text, values)
 	if err != nil {
 		return false, err
 	}
 	return out == types.True, nil
 }
 
+// Check evaluates a condition over objects, cluster and release. ErrExpression is in the error of an expression that no
+// values can mend.
+func (s *Session) Check(ctx context.Context, subject, text string, values map[string]any) (bool, error) {
+	out, err := s.evaluate(ctx, forCheck, subject, text, values)
+	if err != nil {
+		return false, err
+	}
+	return out == types.True, nil
+}
+
+// ErrExpression is in the error of an expression that is not valid, whatever it is evaluated with.
+var ErrExpression = errors.New("the expression is not valid")
+
 // Mutation evaluates a mutation over object, cluster and release, which is an apply configuration or a JSON patch.
 func (s *Session) Mutation(ctx context.Context, subject, text string, values map[string]any) (Change, error) {
-	out, err := s.evaluate(ctx, true, subject, text, values)
+	out, err := s.evaluate(ctx, forMutation, subject, text, values)
 	if err != nil {
 		return Change{}, err
 	}
@@ -95,10 +121,10 @@ func (s *Session) Mutation(ctx context.Context, subject, text string, values map
 	return change, nil
 }
 
-func (s *Session) evaluate(ctx context.Context, mutation bool, subject, text string, values map[string]any) (ref.Val, error) {
-	program, err := programs.get(programKey{mutation, text})
+func (s *Session) evaluate(ctx context.Context, purpose use, subject, text string, values map[string]any) (ref.Val, error) {
+	program, err := programs.get(programKey{purpose, text})
 	if err != nil {
-		return nil, celFailed(subject, compileDetail(err), err)
+		return nil, celFailed(subject, compileDetail(err), errors.Join(ErrExpression, err))
 	}
 	if s.spent >= releaseCost {
 		return nil, celFailed(subject, "the expressions of this Release cost too much together", nil)
@@ -120,8 +146,8 @@ func (s *Session) evaluate(ctx context.Context, mutation bool, subject, text str
 }
 
 type programKey struct {
-	mutation bool
-	text     string
+	purpose use
+	text    string
 }
 
 // programs are compiled once: the same expression comes back for every object, Release and reconcile.
@@ -170,18 +196,15 @@ func compile(key programKey) (program cel.Program, err error) {
 	if strings.Count(key.text, "optMap")+strings.Count(key.text, "optFlatMap") > maxOptMaps {
 		return nil, fmt.Errorf("optMap and optFlatMap stand in it more than %d times", maxOptMaps)
 	}
-	env := envs.condition
-	if key.mutation {
-		env = envs.mutation
-	}
+	env, mutation := envs[key.purpose], key.purpose == forMutation
 	ast, issues := env.Compile(key.text)
 	if issues.Err() != nil {
 		return nil, issuesError{issues.Errors()}
 	}
 	switch got := ast.OutputType(); {
-	case !key.mutation && !got.IsExactType(types.BoolType):
+	case !mutation && !got.IsExactType(types.BoolType):
 		return nil, fmt.Errorf("%w: true or false is needed, and this gives %s", errWrongType, got)
-	case key.mutation && !got.IsExactType(objectType) && !got.IsExactType(jsonPatchList):
+	case mutation && !got.IsExactType(objectType) && !got.IsExactType(jsonPatchList):
 		return nil, fmt.Errorf("%w: Object{…} or a list of JSONPatch{…} is needed, and this gives %s", errWrongType, got)
 	}
 	bounds, err := boundsOf(env)

@@ -22,7 +22,7 @@ func begin(r *v1alpha1.Release, number int64, digest string) {
 func TestTheHistoryTellsHowEachRolloutWent(t *testing.T) {
 	r := release()
 	begin(r, 1, "a")
-	status.RolloutSucceeded(r, 4, noon)
+	status.RolloutSucceeded(r, 4, nil, noon)
 	begin(r, 2, "b")
 	begin(r, 3, "c") // before the second had concluded
 	status.RolloutFailed(r, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, strings.Repeat("ä", 2000), 4, metav1.NewTime(noon.Add(time.Minute)))
@@ -45,7 +45,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	r := release()
 	for i := range int64(25) {
 		begin(r, i+1, fmt.Sprintf("digest-%d", i))
-		status.RolloutSucceeded(r, 4, noon)
+		status.RolloutSucceeded(r, 4, nil, noon)
 	}
 	if n := len(r.Status.History); n != 10 || r.Status.History[0].Number != 25 {
 		t.Errorf("it holds %d rollouts, the newest is %d", n, r.Status.History[0].Number)

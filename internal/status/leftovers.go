@@ -12,9 +12,9 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// Moved records, with a rollout that succeeded, what the Release has elsewhere: it is to be removed from now on. What is
+// moved records, with a rollout that succeeded, what the Release has elsewhere: it is to be removed from now on. What is
 // known of a removal that is under way stands.
-func Moved(r *v1alpha1.Release, elsewhere []v1alpha1.Leftover, now time.Time) {
+func moved(r *v1alpha1.Release, elsewhere []v1alpha1.Leftover, now time.Time) {
 	before := r.Status.Leftovers
 	after := delivery.Leftovers(before, elsewhere, now)
 	c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionLeftovers)

@@ -22,7 +22,12 @@ func on(cluster string, objects int32) v1alpha1.Leftover {
 
 // leaves records a rollout that succeeded while the Release has something elsewhere.
 func leaves(elsewhere ...v1alpha1.Leftover) func(*v1alpha1.Release) {
-	return func(r *v1alpha1.Release) { status.Moved(r, elsewhere, began) }
+	return func(r *v1alpha1.Release) {
+		if r.Status.Rollout == nil {
+			r.Status.Rollout = &v1alpha1.RolloutStatus{Number: 8}
+		}
+		status.RolloutSucceeded(r, 4, elsewhere, metav1.NewTime(began))
+	}
 }
 
 func cleans(removals ...status.Removal) func(*v1alpha1.Release) {
@@ -117,8 +122,7 @@ func TestWhatIsLeftOnFormerClustersIsListedAndTold(t *testing.T) {
 func TestReadyDoesNotFollowWhatIsLeftOnFormerClusters(t *testing.T) {
 	r := release()
 	started(r)
-	status.RolloutSucceeded(r, 4, metav1.NewTime(began))
-	status.Moved(r, []v1alpha1.Leftover{on("a", 3)}, began)
+	leaves(on("a", 3))(r)
 	status.Cleaned(r, []status.Removal{waits(on("a", 3), v1alpha1.ReasonClusterUnreachable, "refused")})
 	ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Status != metav1.ConditionTrue || meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReconciling) != nil {

@@ -16,7 +16,7 @@ import (
 // stalledReasons are failures that only a change by somebody heals; convoy looks again at the interval.
 var stalledReasons = []string{
 	v1alpha1.ReasonRenderFailed, v1alpha1.ReasonEmptyRender, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict,
-	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid,
+	v1alpha1.ReasonHealthTimeout, v1alpha1.ReasonUnhealthy, v1alpha1.ReasonSourceInvalid, v1alpha1.ReasonHookFailed,
 	v1alpha1.ReasonSyncPolicyInvalid, v1alpha1.ReasonPinnedRenderMissing, v1alpha1.ReasonServiceAccountRequired,
 }
 
@@ -95,7 +95,7 @@ func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStat
 		if last != nil && last.Phase == v1alpha1.RolloutRunning {
 			record(r, v1alpha1.RolloutSuperseded, "", "", rollout.StartTime)
 		}
-		r.Status.Rollout = &rollout
+		r.Status.Rollout, r.Status.Hooks = &rollout, nil
 		returned(r, rollout.Cluster)
 	}
 	message := fmt.Sprintf("rollout %d is under way", rollout.Number)
@@ -177,8 +177,9 @@ func overtaken(r *v1alpha1.Release) bool {
 	return r.Status.Rollout != nil && r.Status.ObservedGeneration > r.Status.Rollout.Generation && r.Status.Rollout.Generation > 0
 }
 
-// RolloutSucceeded concludes the rollout: everything is applied and healthy.
-func RolloutSucceeded(r *v1alpha1.Release, recorded int, now metav1.Time) {
+// RolloutSucceeded concludes the rollout: everything is applied and healthy. What the Release has elsewhere is to be
+// removed from now on.
+func RolloutSucceeded(r *v1alpha1.Release, recorded int, elsewhere []v1alpha1.Leftover, now metav1.Time) {
 	record(r, v1alpha1.RolloutSucceeded, "", "", now)
 	setInventory(r, recorded)
 	switch {
@@ -187,6 +188,7 @@ func RolloutSucceeded(r *v1alpha1.Release, recorded int, now metav1.Time) {
 	case r.Status.Pending != nil: // what waits says Ready; the target is as the rollout left it
 		onTarget(r)
 	}
+	moved(r, elsewhere, now.Time)
 }
 
 // RolloutFailed concludes the rollout with a failure of one condition.

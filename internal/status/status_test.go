@@ -44,7 +44,7 @@ func started(r *v1alpha1.Release) {
 	status.RolloutStarted(r, rendered("a"), v1alpha1.RolloutStatus{Number: 1, Phase: v1alpha1.RolloutRunning, Digest: "a", Objects: 4})
 }
 
-func succeeded(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) }
+func succeeded(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) }
 
 func held(r *v1alpha1.Release) {
 	status.Held(r, rendered("b"), v1alpha1.ReasonAwaitingApproval, "rollout 2 waits for an Approval", noon)
@@ -101,7 +101,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			"SourceReady=True/Fetched Rendered=False/PinnedRenderMissing Applied=True/Applied Healthy=True/Healthy Ready=False/PinnedRenderMissing Stalled=True/PinnedRenderMissing",
 		},
 		"a rollout that succeeded is ready": {
-			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) }},
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) }},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
 		},
 		"a target that does not take everything for now is retried": {
@@ -121,12 +121,12 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 			base + "Applied=True/Applied Healthy=False/HealthTimeout Ready=False/HealthTimeout Stalled=True/HealthTimeout",
 		},
 		"a gate that closes later makes health unknown": {
-			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) }},
+			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) }},
 			base + "Applied=False/ClusterNotReady Healthy=Unknown/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
 		},
 		"a gate that opens again with nothing to do restores it": {
 			[]func(*v1alpha1.Release){
-				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) },
+				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) },
 				func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) },
 				func(r *v1alpha1.Release) { status.UpToDate(r, &v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
 			},
@@ -134,7 +134,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 		},
 		"a source that is put back after it could not be rendered restores it": {
 			[]func(*v1alpha1.Release){
-				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) },
+				started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) },
 				func(r *v1alpha1.Release) {
 					status.RenderFailed(r, v1alpha1.SourceStatus{}, failure.Terminal(v1alpha1.ReasonRenderFailed, nil, "app.yaml: no kind"))
 				},
@@ -145,7 +145,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 		"a deletion outweighs everything": {
 			[]func(*v1alpha1.Release){
 				started, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, v1alpha1.ReasonPruning, "2 objects") },
-				func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, noon) },
+				func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) },
 			},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=False/Deleting Reconciling=True/Deleting Deleting=True/Pruning",
 		},
@@ -179,7 +179,7 @@ func sorted(s string) map[string]bool {
 func TestTheSameOutcomeTwiceChangesNothing(t *testing.T) {
 	r := release()
 	started(r)
-	status.RolloutSucceeded(r, 4, noon)
+	status.RolloutSucceeded(r, 4, nil, noon)
 	before := r.DeepCopy()
 	status.UpToDate(r, r.Status.Source)
 	if diff := cmp.Diff(before, r); diff != "" {
@@ -209,7 +209,7 @@ func TestTheInventoryIsEmptyUntilSomethingIsApplied(t *testing.T) {
 		t.Errorf("before a rollout the inventory is %v, want Empty", got)
 	}
 	started(r)
-	status.RolloutSucceeded(r, 4, noon)
+	status.RolloutSucceeded(r, 4, nil, noon)
 	if got := r.Status.Inventory; got.State != v1alpha1.InventoryRecorded || got.Objects != 4 {
 		t.Errorf("after a rollout the inventory is %v, want 4 objects Recorded", got)
 	}
@@ -260,7 +260,7 @@ func TestADeletingClusterCountsDownItsReleasesByName(t *testing.T) {
 
 func TestAReleaseOfAnUnreachableClusterSaysWhenThatAnsweredLast(t *testing.T) {
 	r := &v1alpha1.Release{Status: v1alpha1.ReleaseStatus{Rollout: &v1alpha1.RolloutStatus{Number: 1}}}
-	status.RolloutSucceeded(r, 4, noon)
+	status.RolloutSucceeded(r, 4, nil, noon)
 	at := metav1.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	status.ClusterNotReady(r, "down", &at)
 	healthy := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy)

@@ -1,0 +1,321 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/hook"
+	"kumodo.io/convoy/internal/observe"
+)
+
+// Workflows is the part of a Temporal client that hooks use.
+type Workflows interface {
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	CancelWorkflow(ctx context.Context, workflowID, runID string) error
+}
+
+// deedOf executes the templates of a hook.
+func (a *Activities) deedOf(ctx context.Context, h *hookStep, c delivery.Context) (deed, error) {
+	switch {
+	case h.hook.Job != nil:
+		return a.jobDeed(h, c)
+	case h.hook.HTTP != nil:
+		return a.httpDeed(h, c)
+	case h.hook.Check != nil:
+		return a.checkDeed(ctx, h, c)
+	case h.hook.Workflow != nil:
+		return a.workflowDeed(h, c)
+	case h.hook.Approval != nil:
+		return a.approvalDeed(h, c)
+	}
+	return deed{}, failure.Terminal(v1alpha1.ReasonHookFailed, nil, "this convoy does not know what the hook does: it is older than the definition of Releases")
+}
+
+func (h *hookStep) id() string { return delivery.HookRunID(string(h.release.UID), &h.run) }
+
+// jobDeed makes an object and waits for its result.
+func (a *Activities) jobDeed(h *hookStep, c delivery.Context) (deed, error) {
+	o, err := hook.Object(h.hook.Job, c, h.id())
+	if err != nil {
+		return deed{}, err
+	}
+	var made *apply.HookObject
+	judge := &hook.Judge{}
+	return deed{
+		object: hook.RefOf(o, h.release.Spec.TargetNamespace),
+		start: func(ctx context.Context) error {
+			if err := a.reach(ctx, h); err != nil {
+				return err
+			}
+			defer h.end() // a wait is no load
+			made, err = apply.StartHook(ctx, h.target, a.Ledger, apply.HookRequest{
+				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: h.entry(),
+				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record, Resumed: h.begun,
+				CreateNamespace: h.release.Spec.CreateNamespace,
+				Objects:         func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
+			})
+			if made != nil {
+				ref := made.Ref
+				h.run.Object = &v1alpha1.HookObject{Group: ref.Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
+			}
+			return err
+		},
+		look: func(ctx context.Context) (bool, string, error) {
+			live, err := made.Get(ctx)
+			if err != nil {
+				return false, "", err
+			}
+			done, waiting, err := judge.Look(live, healthOf, time.Now())
+			return done, named(h.run.Object, waiting), a.scrubbed(ctx, h, named(h.run.Object, ""), err)
+		},
+		first: 200 * time.Millisecond, last: 3 * time.Second,
+		end: func(ctx context.Context) error { return a.cleanObject(ctx, h) },
+	}, nil
+}
+
+// entry is how the inventory names the run.
+func (h *hookStep) entry() string { return strconv.FormatInt(h.run.Rollout, 10) + "/" + h.run.Name }
+
+// named puts the object before what is said of it.
+func named(o *v1alpha1.HookObject, text string) string {
+	ref := delivery.ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	return ref.String() + ": " + text
+}
+
+// scrubbed takes the values of the render's Secrets out of what a controller says of an object.
+func (a *Activities) scrubbed(ctx context.Context, h *hookStep, subject string, err error) error {
+	f, ok := failure.As(err)
+	if !ok || !f.Terminal {
+		return err
+	}
+	objects, err := a.lastRender(ctx, h)
+	if err != nil {
+		return err
+	}
+	return failure.Terminal(f.Reason, nil, "%s%s", subject, apply.Scrub(objects, f.Message))
+}
+
+// lastRender is what the rollout applies, or what a deletion removes; empty when nothing was rendered yet.
+func (a *Activities) lastRender(ctx context.Context, h *hookStep) ([]*unstructured.Unstructured, error) {
+	if h.release.Status.RenderRef == nil {
+		return nil, nil
+	}
+	objects, err := a.objects(ctx, h.step)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", apply.ErrHub, err)
+	}
+	return objects, nil
+}
+
+// healthOf is what internal/observe says of an object, for a hook.
+func healthOf(o *unstructured.Unstructured) hook.Health {
+	verdict, message := observe.Health(o)
+	return hook.Health{Current: verdict == observe.Current, Failed: verdict == observe.Failed, Final: observe.Final(o), Message: message}
+}
+
+// cleanHook leaves nothing running of a run that has ended.
+func (a *Activities) cleanHook(ctx context.Context, h *hookStep) error {
+	switch {
+	case h.run.Object != nil:
+		return a.cleanObject(ctx, h)
+	case h.input.Hook.Kind == "Workflow" && h.begun && h.run.State != v1alpha1.HookSucceeded:
+		return a.cancelHook(ctx, h)
+	}
+	return nil
+}
+
+// cancelHook asks the workflow of a run to end, if there is one that runs.
+func (a *Activities) cancelHook(ctx context.Context, h *hookStep) error {
+	err := a.Workflows.CancelWorkflow(ctx, h.workflowID(), "")
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return nil
+	}
+	return a.engineTrouble(err)
+}
+
+func (h *hookStep) workflowID() string {
+	return delivery.HookWorkflowID(h.release.Namespace, h.release.Name, &h.run, h.id())
+}
+
+// cleanObject lets an object that has its result go, and deletes one that has none.
+func (a *Activities) cleanObject(ctx context.Context, h *hookStep) error {
+	if h.record == nil {
+		if err := a.reach(ctx, h); err != nil {
+			return err
+		}
+		defer h.end()
+	}
+	o, err := apply.FindHook(ctx, h.target, h.record, delivery.HookRunName(string(h.release.UID), &h.run), h.entry())
+	if err != nil || o == nil {
+		return err
+	}
+	live, err := o.Get(ctx)
+	switch {
+	case err != nil || live == nil:
+		return err
+	case hook.Ended(live, healthOf):
+		return o.Release(ctx)
+	}
+	return o.Remove(ctx)
+}
+
+// checkDeed waits until an expression over live objects is true.
+func (a *Activities) checkDeed(ctx context.Context, h *hookStep, c delivery.Context) (deed, error) {
+	check, err := hook.NewCheck(ctx, h.hook.Check, c, h.release.Spec.TargetNamespace)
+	if err != nil {
+		return deed{}, err
+	}
+	return deed{
+		start: func(ctx context.Context) error {
+			if err := a.reachTarget(ctx, h); err != nil {
+				return err
+			}
+			h.end()
+			return nil
+		},
+		look: func(ctx context.Context) (bool, string, error) {
+			return check.Look(ctx, hook.Target{Dynamic: h.target.Dynamic, Mapper: h.target.Mapper})
+		},
+		first: time.Second, last: 5 * time.Second,
+	}, nil
+}
+
+// httpDeed sends the facts once; what may pass is tried again by the next attempt.
+func (a *Activities) httpDeed(h *hookStep, c delivery.Context) (deed, error) {
+	to, err := hook.URL(h.hook.HTTP, c)
+	if err != nil {
+		return deed{}, err
+	}
+	return deed{start: func(ctx context.Context) error {
+		keys, err := a.hookKeys(ctx, h.release.Namespace)
+		if err != nil {
+			return err
+		}
+		return a.Sender.Send(ctx, to, keys, hook.FactsOf(h.release, &h.run))
+	}}, nil
+}
+
+// hookKeys reads the Secret of a namespace for its hooks.
+func (a *Activities) hookKeys(ctx context.Context, namespace string) (hook.Keys, error) {
+	var secret corev1.Secret
+	err := a.Hub.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.HookSecretName}, &secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return hook.Keys{}, fmt.Errorf("%w: read the Secret of the hooks: %w", apply.ErrHub, err)
+	}
+	if delivery.OwnsSecret(string(secret.Type)) {
+		secret.Data = nil
+	}
+	return hook.KeysOf(secret.Data, namespace)
+}
+
+// workflowDeed runs a workflow of the user's own, or goes on with it when it runs already. Of its result only the status
+// is looked at.
+func (a *Activities) workflowDeed(h *hookStep, c delivery.Context) (deed, error) {
+	w := h.hook.Workflow
+	if err := a.Permits.Permit(h.release.Namespace, w); err != nil {
+		return deed{}, err
+	}
+	input, err := hook.Input(w, c, hook.FactsOf(h.release, &h.run))
+	if err != nil {
+		return deed{}, err
+	}
+	id := h.workflowID()
+	return deed{
+		start: func(ctx context.Context) error {
+			reuse := enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE // one that was stopped is begun anew
+			if h.begun {
+				reuse = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+			}
+			left := max(time.Until(h.run.StartTime.Add(h.hook.Timeout.Duration)), time.Second)
+			_, err := a.Workflows.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+				ID: id, TaskQueue: w.TaskQueue, WorkflowExecutionTimeout: left,
+				WorkflowIDReusePolicy: reuse,
+				StaticSummary:         fmt.Sprintf("hook %s (%s) of Release %s", h.run.Name, h.run.Phase, h.input.Rollout.Key),
+			}, w.Type, input)
+			return a.engineTrouble(err)
+		},
+		look: func(ctx context.Context) (bool, string, error) {
+			found, err := a.Workflows.DescribeWorkflowExecution(ctx, id, "")
+			if err != nil {
+				return false, "", a.engineTrouble(err)
+			}
+			info := found.GetWorkflowExecutionInfo()
+			return hook.Outcome(id, w.Type, info.GetType().GetName(), info.GetStatus().String())
+		},
+		first: 500 * time.Millisecond, last: 5 * time.Second,
+		end: func(ctx context.Context) error { return a.cancelHook(ctx, h) },
+	}, nil
+}
+
+// engineTrouble names what Temporal said to a request of a hook by its class.
+func (a *Activities) engineTrouble(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure.Transient(v1alpha1.ReasonHookFailed, err, "workflow: Temporal did not take the request (%s)", typesOf(err))
+}
+
+// approvalDeed waits for somebody.
+func (a *Activities) approvalDeed(h *hookStep, c delivery.Context) (deed, error) {
+	digest := h.input.Rollout.Digest
+	message, err := hook.Message(h.hook.Approval, c, digest)
+	if err != nil {
+		return deed{}, err
+	}
+	return deed{
+		message: message,
+		start:   func(context.Context) error { return nil },
+		look: func(ctx context.Context) (bool, string, error) {
+			by, err := a.hookApproval(ctx, h, digest)
+			if err != nil {
+				return false, "", fmt.Errorf("%w: %w", apply.ErrHub, err)
+			}
+			if by == "" {
+				return false, message, nil
+			}
+			h.deed.done = "approved by " + by
+			return true, "", nil
+		},
+		first: time.Second, last: 10 * time.Second,
+	}, nil
+}
+
+// hookApproval says who lets a run pass, empty while nobody does.
+func (a *Activities) hookApproval(ctx context.Context, h *hookStep, digest string) (by string, err error) {
+	var all v1alpha1.ApprovalList
+	if err := a.Hub.List(ctx, &all, hubclient.InNamespace(h.release.Namespace)); err != nil {
+		return "", fmt.Errorf("list the Approvals of %s: %w", h.release.Namespace, err)
+	}
+	use, void := delivery.JudgeHookApprovals(h.release, &h.run, digest, all.Items)
+	for _, approval := range void {
+		if err := a.settle(ctx, approval, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalVoid}); err != nil {
+			return "", err
+		}
+	}
+	if use == nil {
+		return "", nil
+	}
+	return use.Spec.ApprovedBy, a.settle(ctx, use, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalUsed, Rollout: h.run.Rollout})
+}
+
+// sameHook reports whether a hook is still the one that was begun.
+func sameHook(a, b *v1alpha1.Hook) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -1,0 +1,151 @@
+package delivery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kumodo.io/convoy/api/v1alpha1"
+)
+
+// HookRef names a hook to a workflow.
+type HookRef struct {
+	Name  string    `json:"name"`
+	Phase HookPhase `json:"phase"`
+	// Kind is for the people who watch: Job, HTTP, Check, Workflow or Approval.
+	Kind string `json:"kind"`
+}
+
+// HookPhase is when a hook runs.
+type HookPhase = v1alpha1.HookPhase
+
+// The phases of hooks of a rollout, for workflows.
+const (
+	HookPreApply  = v1alpha1.HookPreApply
+	HookPostApply = v1alpha1.HookPostApply
+	HookOnFailure = v1alpha1.HookOnFailure
+)
+
+// HooksOf are the hooks of a Release in some phases, in the order of the spec.
+func HooksOf(r *v1alpha1.Release, phases ...v1alpha1.HookPhase) []HookRef {
+	var refs []HookRef
+	for i := range r.Spec.Hooks {
+		if h := &r.Spec.Hooks[i]; slices.Contains(phases, h.Phase) {
+			refs = append(refs, HookRef{Name: h.Name, Phase: h.Phase, Kind: HookKind(h)})
+		}
+	}
+	return refs
+}
+
+// HookKind says what a hook does.
+func HookKind(h *v1alpha1.Hook) string {
+	switch {
+	case h.Job != nil:
+		return "Job"
+	case h.HTTP != nil:
+		return "HTTP"
+	case h.Check != nil:
+		return "Check"
+	case h.Approval != nil:
+		return "Approval"
+	}
+	return "Workflow"
+}
+
+// JudgeHookApprovals finds, among the Approvals of a namespace, the one that lets a run pass, and those for the hook that
+// the render with this digest voids. One of an earlier life of the Release counts for nothing.
+func JudgeHookApprovals(r *v1alpha1.Release, run *v1alpha1.HookStatus, digest string, all []v1alpha1.Approval) (use *v1alpha1.Approval, void []*v1alpha1.Approval) {
+	for i := range all {
+		a := &all[i]
+		if a.Spec.ReleaseRef.Name != r.Name || a.Spec.Hook != run.Name || a.CreationTimestamp.Before(&r.CreationTimestamp) {
+			continue
+		}
+		used := a.Status.State == v1alpha1.ApprovalUsed && a.Status.Rollout == run.Rollout
+		switch {
+		case a.Spec.Digest != digest && a.Status.State == "":
+			void = append(void, a)
+		case a.Spec.Digest == digest && (used || a.Status.State == "" && use == nil):
+			use = a
+		}
+	}
+	return use, void
+}
+
+// HooksIn are those of a rollout in one phase.
+func (in RolloutInput) HooksIn(phase HookPhase) []HookRef {
+	var refs []HookRef
+	for _, h := range in.Hooks {
+		if h.Phase == phase {
+			refs = append(refs, h)
+		}
+	}
+	return refs
+}
+
+// HookOf finds a hook in the spec of a Release; nil when there is none of that name in that phase.
+func HookOf(r *v1alpha1.Release, name string, phase v1alpha1.HookPhase) *v1alpha1.Hook {
+	for i := range r.Spec.Hooks {
+		if h := &r.Spec.Hooks[i]; h.Name == name && h.Phase == phase {
+			return h
+		}
+	}
+	return nil
+}
+
+// HookRunOf finds the run of a hook for a rollout, or for the deletion, whose number is 0. A run of the deletion that has
+// failed does not count when the Release asks for a reconcile since: it is begun again.
+func HookRunOf(r *v1alpha1.Release, name string, phase v1alpha1.HookPhase, rollout int64) *v1alpha1.HookStatus {
+	for i := range r.Status.Hooks {
+		run := &r.Status.Hooks[i]
+		if run.Name != name || run.Phase != phase || run.Rollout != rollout {
+			continue
+		}
+		if rollout == 0 && run.State == v1alpha1.HookFailed && run.Request != r.Annotations[v1alpha1.AnnotationRequestedAt] {
+			return nil
+		}
+		return run
+	}
+	return nil
+}
+
+// HookEnded reports whether a run has ended.
+func HookEnded(run *v1alpha1.HookStatus) bool { return run != nil && run.State != v1alpha1.HookRunning }
+
+// HooksDue are the hooks of a deletion in one phase that have not ended. held is the first that has failed and holds the
+// deletion; then none is due. Nothing is held where nobody could mend it.
+func HooksDue(r *v1alpha1.Release, phase v1alpha1.HookPhase, mendable bool) (due []HookRef, held *v1alpha1.HookStatus) {
+	for _, ref := range HooksOf(r, phase) {
+		run := HookRunOf(r, ref.Name, phase, 0)
+		switch {
+		case !HookEnded(run):
+			due = append(due, ref)
+		case run.State == v1alpha1.HookFailed && mendable && HookOf(r, ref.Name, phase).OnFailure != v1alpha1.HookContinue:
+			return nil, run
+		}
+	}
+	return due, nil
+}
+
+// HookRunName names one run of a hook, for ever: the mark of the object that it makes, and the beginning of its ID.
+func HookRunName(uid string, run *v1alpha1.HookStatus) string {
+	name := uid + "/" + strconv.FormatInt(run.Rollout, 10) + "/" + run.Name
+	if run.Rollout == 0 && run.Request != "" {
+		sum := sha256.Sum256([]byte(run.Request))
+		name += "/" + hex.EncodeToString(sum[:4])
+	}
+	return name
+}
+
+// HookRunID is short and of hexadecimal digits, and the same for one run only.
+func HookRunID(uid string, run *v1alpha1.HookStatus) string {
+	sum := sha256.Sum256([]byte(HookRunName(uid, run)))
+	return hex.EncodeToString(sum[:16])
+}
+
+// HookWorkflowID is the ID of the workflow that a hook runs. It ends with the ID of the run: a Release of the same name
+// that is made anew counts its rollouts from 1 again.
+func HookWorkflowID(namespace, release string, run *v1alpha1.HookStatus, id string) string {
+	return strings.Join([]string{"hook", namespace, release, strconv.FormatInt(run.Rollout, 10), run.Name, id[:8]}, "/")
+}

@@ -1,0 +1,53 @@
+package workflows
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// finalize runs the deletion until it is done or news arrive.
+func (r *release) finalize(ctx workflow.Context) error {
+	r.cancelRollout(ctx)
+	r.stopCleaning(ctx) // the deletion takes over
+	r.outcome = Outcome{Life: activities.Deleting}
+	r.inbox.answer()
+	r.show(ctx)
+	out, err := r.remove(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errInterrupted):
+		return nil
+	case err != nil:
+		r.outcome.Reason, r.outcome.Message = describe(err)
+		r.pause = pauseAfterFailure
+		return nil
+	}
+	r.deleting, r.again = false, false
+	r.outcome = Outcome{Life: out.Life}
+	return nil
+}
+
+// remove removes the objects, and runs the hooks that are due before it goes on.
+func (r *release) remove(ctx workflow.Context) (out activities.ObjectResult, err error) {
+	for {
+		out, err = do(ctx, r, deleteRelease, false, "remove the objects of "+r.key.String(), activities.ObjectInput{Key: r.key})
+		if err != nil || len(out.Hooks) == 0 {
+			return out, err
+		}
+		for _, h := range out.Hooks {
+			ran, err := do(ctx, r, runHook, false, hookSummary(h), activities.HookInput{Rollout: delivery.RolloutInput{Key: r.key}, Hook: h})
+			if err != nil {
+				return out, err
+			}
+			if ran.Superseded { // another life, or none: the look that follows tells
+				r.pause = pauseAfterFailure
+				return out, errInterrupted
+			}
+		}
+	}
+}
