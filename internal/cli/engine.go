@@ -84,10 +84,11 @@ var states = map[enumspb.PendingActivityState]string{
 func (e *engine) describe(ctx context.Context, id string) (*execution, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	d, err := e.DescribeWorkflowExecution(ctx, id, "")
+	found, err := e.DescribeWorkflow(ctx, id, "")
 	if err != nil {
 		return nil, e.failed(err, id)
 	}
+	d := found.RawResponse
 	info := d.GetWorkflowExecutionInfo()
 	out := &execution{Workflow: id, Run: info.GetExecution().GetRunId(), Status: info.GetStatus().String()}
 	for _, p := range d.GetPendingActivities() {
