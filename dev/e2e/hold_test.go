@@ -49,7 +49,7 @@ func (s *scene) awaitApproval(a *v1alpha1.Approval, state v1alpha1.ApprovalState
 }
 
 // text is the entry of a ConfigMap that manifest made, on a target.
-func (s *scene) text(on client.Client, name string) string {
+func (s *scene) textIfThere(on client.Client, name string) string {
 	s.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: s.meta(name)}
 	if !s.exists(on, cm) {
@@ -60,7 +60,7 @@ func (s *scene) text(on client.Client, name string) string {
 
 func (s *scene) wantText(target *env.ControlPlane, name, want string) {
 	s.Helper()
-	if got := s.text(s.on(target), name); got != want {
+	if got := s.textIfThere(s.on(target), name); got != want {
 		s.Errorf("%s on the target says %q, want %q", name, got, want)
 	}
 }
@@ -132,7 +132,7 @@ func TestAPruneThatHasToBeConfirmedWaitsAndNothingElseDoes(t *testing.T) {
 	s.awaitDelivered("app")
 	change(s, source, func(cm *corev1.ConfigMap) { cm.Data["a.yaml"] = manifest("a", "2") })
 	s.eventually("a change that removes nothing is delivered", func(context.Context) error {
-		if s.text(on, "a") != "2" {
+		if s.textIfThere(on, "a") != "2" {
 			return errors.New("not yet")
 		}
 		return nil
@@ -141,13 +141,13 @@ func TestAPruneThatHasToBeConfirmedWaitsAndNothingElseDoes(t *testing.T) {
 	change(s, source, func(cm *corev1.ConfigMap) { delete(cm.Data, "b.yaml"); cm.Data["a.yaml"] = manifest("a", "3") })
 	digest := s.awaitPending("app", v1alpha1.ReasonAwaitingApproval)
 	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionReady, "remove 1 object")
-	if s.text(on, "a") != "2" || s.text(on, "b") != "1" {
+	if s.textIfThere(on, "a") != "2" || s.textIfThere(on, "b") != "1" {
 		t.Error("something was done before it was approved")
 	}
 	s.approve("app", digest)
 	r := s.awaitDelivered("app")
-	if s.text(on, "b") != "" || s.text(on, "a") != "3" || r.Status.History[0].Pruned != 1 {
-		t.Errorf("b says %q, a says %q, the history %+v", s.text(on, "b"), s.text(on, "a"), r.Status.History[0])
+	if s.textIfThere(on, "b") != "" || s.textIfThere(on, "a") != "3" || r.Status.History[0].Pruned != 1 {
+		t.Errorf("b says %q, a says %q, the history %+v", s.textIfThere(on, "b"), s.textIfThere(on, "a"), r.Status.History[0])
 	}
 }
 
@@ -160,18 +160,18 @@ func TestWhatLeftTheRenderStaysWithThePolicyNeverAndGoesWithTheRelease(t *testin
 	s.awaitDelivered("app")
 	change(s, source, func(cm *corev1.ConfigMap) { delete(cm.Data, "b.yaml"); cm.Data["a.yaml"] = manifest("a", "2") })
 	s.eventually("the change is delivered", func(context.Context) error {
-		if s.text(on, "a") != "2" {
+		if s.textIfThere(on, "a") != "2" {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	r := s.awaitDelivered("app")
-	if s.text(on, "b") != "1" || r.Status.Inventory.Objects != 3 { // with the namespace
-		t.Errorf("b says %q, the inventory holds %d objects", s.text(on, "b"), r.Status.Inventory.Objects)
+	if s.textIfThere(on, "b") != "1" || r.Status.Inventory.Objects != 3 { // with the namespace
+		t.Errorf("b says %q, the inventory holds %d objects", s.textIfThere(on, "b"), r.Status.Inventory.Objects)
 	}
 	s.remove(app)
 	s.awaitGone(s.hub, app)
-	if s.text(on, "b") != "" {
+	if s.textIfThere(on, "b") != "" {
 		t.Error("the deletion left it behind")
 	}
 }
@@ -198,12 +198,12 @@ func TestASuspendedReleaseRestsInTheMiddleOfARolloutAndGoesOnWithIt(t *testing.T
 	change(s, &corev1.ConfigMap{ObjectMeta: s.meta("source")}, func(cm *corev1.ConfigMap) { cm.Data["more.yaml"] = manifest("more", "one") })
 	s.request("app") // is answered, and changes nothing
 	s.letPodRun(on)
-	if s.text(on, "more") != "" {
+	if s.textIfThere(on, "more") != "" {
 		t.Error("a suspended Release was delivered")
 	}
 	change(s, app, func(r *v1alpha1.Release) { r.Spec.Suspend = false })
 	s.wantGood(s.awaitDelivered("app"))
-	if s.text(on, "more") != "one" {
+	if s.textIfThere(on, "more") != "one" {
 		t.Error("what had changed meanwhile was not delivered")
 	}
 }
@@ -255,7 +255,7 @@ func TestARollbackAppliesAKeptRenderAndHoldsThereWithoutItsSource(t *testing.T) 
 		cm.Data["a.yaml"], cm.Data["b.yaml"] = manifest("a", "2"), manifest("b", "2")
 	})
 	s.eventually("the second render is delivered", func(context.Context) error {
-		if s.text(on, "b") != "2" {
+		if s.textIfThere(on, "b") != "2" {
 			return errors.New("not yet")
 		}
 		return nil
@@ -263,8 +263,8 @@ func TestARollbackAppliesAKeptRenderAndHoldsThereWithoutItsSource(t *testing.T) 
 	s.awaitDelivered("app")
 	change(s, app, func(r *v1alpha1.Release) { r.Spec.PinnedRender = first })
 	r := s.awaitDelivered("app")
-	if s.text(on, "a") != "1" || s.text(on, "b") != "" {
-		t.Errorf("after the rollback a says %q, b %q", s.text(on, "a"), s.text(on, "b"))
+	if s.textIfThere(on, "a") != "1" || s.textIfThere(on, "b") != "" {
+		t.Errorf("after the rollback a says %q, b %q", s.textIfThere(on, "a"), s.textIfThere(on, "b"))
 	}
 	if h := r.Status.History[0]; h.Number != 3 || h.Trigger != v1alpha1.TriggerPinned || h.Digest != first || h.Pruned != 1 || h.Revision == "" {
 		t.Errorf("the history says %+v", h)
