@@ -125,7 +125,9 @@ func TestWhyNamesTheStepThatIsRetriedAndReprobeAnswers(t *testing.T) {
 	s.wantCLI(0, words("why release app"), "ClusterNotReady: ", "closed: Cluster \"prod\" is not reachable", "CheckCluster, ", "release/"+s.ns+"/app, running")
 	var answer struct {
 		Ready      bool
-		Executions []struct{ Steps []struct{ Name, Worker string } }
+		Executions []struct {
+			Steps []struct{ Name, Worker string }
+		}
 	}
 	s.must(json.Unmarshal([]byte(s.wantCLI(0, words("why release app -o json"))), &answer))
 	if answer.Ready || len(answer.Executions) != 1 || len(answer.Executions[0].Steps) != 1 || answer.Executions[0].Steps[0].Worker == "" {

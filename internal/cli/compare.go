@@ -48,7 +48,8 @@ func compare(out io.Writer, from, to string, all []pair) (differ int, err error)
 			continue
 		}
 		differ++
-		text, err := unified(from+" "+p.ref.String(), to+" "+p.ref.String(), before, after)
+		name := oneLine(p.ref.String())
+		text, err := unified(from+" "+name, to+" "+name, before, after)
 		if err != nil {
 			return differ, fmt.Errorf("compare %s: %w", p.ref, err)
 		}

@@ -40,7 +40,7 @@ func (w *waiting) until(ctx context.Context, h *hub, name string, out io.Writer,
 	var last delivery.Standing
 	err := h.follow(ctx, name, func(r *v1alpha1.Release) bool {
 		is := delivery.StandingOf(r)
-		if !taken(r) && r.DeletionTimestamp.IsZero() {
+		if is.Settled && !taken(r) && r.DeletionTimestamp.IsZero() { // what it says is of before
 			is = delivery.Standing{Reason: "Asked", Message: "convoy has not taken it up yet"}
 		}
 		if is.String() != last.String() {

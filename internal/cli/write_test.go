@@ -193,7 +193,7 @@ func TestAWaitThatEndsBadlyIsAnError(t *testing.T) {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 	_, errOut, code = w.run("rollback", "app", "--wait", "--timeout=100ms")
-	if code != 1 || !strings.Contains(errOut, "Release "+w.namespace+"/app is not ready after 100ms: Asked: convoy has not taken it up yet") {
+	if code != 1 || !strings.Contains(errOut, "Release "+w.namespace+"/app is not ready after 100ms: NotObserved: convoy has not told yet what became of generation 2") {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 	w.status(func(r *v1alpha1.Release) { ready(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, "rollout 4") })
@@ -203,6 +203,17 @@ func TestAWaitThatEndsBadlyIsAnError(t *testing.T) {
 	_, errOut, code = w.run("rollback", "app", "--undo", "--wait")
 	ended()
 	if code != 1 || !strings.Contains(errOut, "is not ready: OutsideWindow: the next one opens at noon") {
+		t.Errorf("code %d, %q", code, errOut)
+	}
+}
+
+func TestAWaitSaysWhatIsRetriedAlsoBeforeTheAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.release(func(r *v1alpha1.Release) {
+		ready(r, metav1.ConditionFalse, v1alpha1.ReasonClusterNotReady, "the gate is closed")
+	})
+	_, errOut, code := w.run("reconcile", "app", "--wait", "--timeout=100ms")
+	if code != 1 || !strings.Contains(errOut, "is not ready after 100ms: ClusterNotReady: the gate is closed") {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 }
