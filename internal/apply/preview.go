@@ -2,16 +2,12 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
@@ -21,7 +17,8 @@ import (
 type Preview struct {
 	// Changes are all objects, also those that would stay as they are, in the order of an apply; then those that would be pruned.
 	Changes []Change
-	// Guessed are objects of Changes that the target cannot try before others are there, such as their namespace.
+	// Guessed are objects of Changes that the target cannot try before something else is done: made, such as their namespace, or
+	// deleted, where they are to be made anew.
 	Guessed []delivery.ObjectRef
 	// Failed are objects that the target, or convoy, would refuse.
 	Failed []ObjectError
@@ -36,12 +33,7 @@ type Change struct {
 
 // previewer is the state of one DryRun.
 type previewer struct {
-	req     Request
-	resolve *resolver
-	plan    *plan
-	clean   *scrubber
-
-	mu  sync.Mutex
+	*applier
 	out Preview
 }
 
@@ -53,7 +45,9 @@ func DryRun(ctx context.Context, t Target, req Request) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	v := &previewer{req: req, resolve: r, plan: p, clean: &scrubber{objects: req.Objects}, out: Preview{Failed: p.failed}}
+	v := &previewer{applier: &applier{
+		req: req, resolve: r, plan: p, failed: p.failed, clean: &scrubber{objects: req.Objects}, dryRun: []string{metav1.DryRunAll},
+	}}
 	items := make([]*item, len(p.items))
 	order := make(map[delivery.ObjectRef]int, len(items))
 	for i := range p.items {
@@ -71,7 +65,8 @@ func DryRun(ctx context.Context, t Target, req Request) (Preview, error) {
 	}
 	slices.SortFunc(v.out.Changes[pruned:], func(a, b Change) int { return a.Ref.Compare(b.Ref) })
 	slices.SortFunc(v.out.Guessed, delivery.ObjectRef.Compare)
-	sortErrors(v.out.Failed)
+	sortErrors(v.failed)
+	v.out.Failed = v.failed
 	return v.out, nil
 }
 
@@ -81,50 +76,43 @@ func (v *previewer) item(ctx context.Context, it *item) error {
 		v.guess(it, nil)
 		return nil
 	}
-	live, err := v.get(ctx, it.mapping.GroupVersionKind, it.ref)
-	if err != nil {
-		return v.refused(it, err)
-	}
-	if live != nil && owned(live) && live.GetLabels()[v1alpha1.LabelOwner] != v.req.Owner.Key() {
-		name := &otherOwner{name: oneLine(live.GetAnnotations()[v1alpha1.AnnotationRelease])}
-		v.fail(ObjectError{Ref: it.ref, Reason: v1alpha1.ReasonConflict, Message: name.Error(), Terminal: true})
-		return nil
-	}
-	next, err := v.try(ctx, it)
+	var next *unstructured.Unstructured
+	live, err := v.get(ctx, it)
 	switch {
 	case err == nil:
-		v.change(Change{Ref: it.ref, Live: live, Next: next})
-		return nil
-	case live == nil && !fatal(err) && v.awaits(it, err):
+		next, err = v.takeFrom(ctx, it, live, nil)
+	case isGone(err):
+		live = nil
+		next, err = v.patch(ctx, it.absent(), false)
+	}
+	if live != nil && isImmutable(err) && v.mayNotReplace(it) == "" && v.mayNotDelete(live) == "" {
 		v.guess(it, live)
 		return nil
 	}
-	return v.refused(it, err)
+	stopped, isStop := errors.AsType[*stop](err)
+	switch {
+	case err == nil:
+		v.change(Change{Ref: it.ref, Live: live, Next: next})
+	case isStop:
+		v.fail(ObjectError{Ref: it.ref, Reason: stopped.reason, Message: stopped.message, Terminal: stopped.terminal})
+	case fatal(err):
+		return err
+	case live == nil && v.awaits(it, err):
+		v.guess(it, nil)
+	default:
+		v.fail(v.refusal(it.ref, err))
+	}
+	return nil
 }
-
-func owned(live *unstructured.Unstructured) bool { return live.GetLabels()[v1alpha1.LabelOwner] != "" }
 
 // awaits reports whether an object was refused for want of something that the apply itself makes before.
 func (v *previewer) awaits(it *item, err error) bool {
 	return it.ours || v.plan.keeps[namespaceRef(it.ref.Namespace)] && isNamespaceMissing(it.ref, err)
 }
 
-func (v *previewer) try(ctx context.Context, it *item) (*unstructured.Unstructured, error) {
-	data, err := json.Marshal(it.object.Object)
-	if err != nil {
-		return nil, apierrors.NewBadRequest("it cannot be written as JSON")
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return v.resolve.client(it.mapping, it.ref.Namespace).Patch(ctx, it.ref.Name, types.ApplyPatchType, data, metav1.PatchOptions{
-		FieldManager: v.req.Owner.FieldManager(), Force: new(true), FieldValidation: metav1.FieldValidationStrict,
-		DryRun: []string{metav1.DryRunAll},
-	})
-}
-
 // stale looks at an object that is recorded, and that the render does not have. What a prune would leave is no change.
 func (v *previewer) stale(ctx context.Context, e v1alpha1.InventoryEntry) error {
-	live, err := v.get(ctx, schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}, RefOf(e))
+	live, err := v.read(ctx, schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}, RefOf(e))
 	switch {
 	case errors.Is(err, errNotServed):
 		return nil
@@ -134,7 +122,7 @@ func (v *previewer) stale(ctx context.Context, e v1alpha1.InventoryEntry) error 
 	case err != nil && fatal(err):
 		return err
 	case err != nil:
-		v.fail(refusal(RefOf(e), err, v.clean))
+		v.fail(v.refusal(RefOf(e), err))
 		return nil
 	}
 	if live != nil && live.GetLabels()[v1alpha1.LabelOwner] == v.req.Owner.Key() && live.GetAnnotations()[v1alpha1.AnnotationPrune] != "disabled" {
@@ -143,8 +131,8 @@ func (v *previewer) stale(ctx context.Context, e v1alpha1.InventoryEntry) error 
 	return nil
 }
 
-// get reads an object, nil when it is not there.
-func (v *previewer) get(ctx context.Context, gvk schema.GroupVersionKind, ref delivery.ObjectRef) (*unstructured.Unstructured, error) {
+// read reads an object, in whichever version is served, nil when it is not there.
+func (v *previewer) read(ctx context.Context, gvk schema.GroupVersionKind, ref delivery.ObjectRef) (*unstructured.Unstructured, error) {
 	m, err := v.resolve.findAny(ctx, gvk)
 	if err != nil {
 		return nil, err
@@ -152,18 +140,10 @@ func (v *previewer) get(ctx context.Context, gvk schema.GroupVersionKind, ref de
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	live, err := v.resolve.client(m, ref.Namespace).Get(ctx, ref.Name, getOptions)
-	if apierrors.IsNotFound(err) {
+	if isGone(err) {
 		return nil, nil
 	}
 	return live, err
-}
-
-func (v *previewer) refused(it *item, err error) error {
-	if fatal(err) {
-		return err
-	}
-	v.fail(refusal(it.ref, err, v.clean))
-	return nil
 }
 
 func (v *previewer) guess(it *item, live *unstructured.Unstructured) {
@@ -177,10 +157,4 @@ func (v *previewer) change(c Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.out.Changes = append(v.out.Changes, c)
-}
-
-func (v *previewer) fail(e ObjectError) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.out.Failed = append(v.out.Failed, e)
 }

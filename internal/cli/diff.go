@@ -176,7 +176,7 @@ func (c *comparison) againstTarget(ctx context.Context, cmd *cobra.Command, h *h
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the target and the %s render\n", differ, len(all), w.name)
 	for _, note := range preview.Guessed {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: as it is rendered: the target cannot try it before what it needs is there\n", note)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: as it is rendered: the target cannot try it before something else is made or deleted\n", note)
 	}
 	if len(preview.Failed) == 0 {
 		return differ, nil
@@ -207,13 +207,13 @@ func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Previe
 			record = found
 		}
 	}
-	target, done, err := c.settings.target(ctx, h, cluster)
+	target, done, err := c.settings.target(ctx, h, cluster, r)
 	if err != nil {
 		return apply.Preview{}, err
 	}
 	defer done()
 	return apply.DryRun(ctx, target, apply.Request{
 		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.objects, TargetNamespace: r.Spec.TargetNamespace,
-		CreateNamespace: r.Spec.CreateNamespace, Record: record,
+		CreateNamespace: r.Spec.CreateNamespace, Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
 	})
 }

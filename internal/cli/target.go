@@ -11,8 +11,8 @@ import (
 	"kumodo.io/convoy/internal/failure"
 )
 
-// target connects to a Cluster as the worker does, from here. done closes the connection.
-func (s *Settings) target(ctx context.Context, h *hub, c *v1alpha1.Cluster) (t apply.Target, done func(), err error) {
+// target connects to a Cluster as the worker does for a Release, from here. done closes the connection.
+func (s *Settings) target(ctx context.Context, h *hub, c *v1alpha1.Cluster, r *v1alpha1.Release) (t apply.Target, done func(), err error) {
 	policy, options := s.Target.Options()
 	pool := connect.NewPool(h, dial.New(policy), options)
 	conn, err := pool.Client(ctx, c)
@@ -23,5 +23,13 @@ func (s *Settings) target(ctx context.Context, h *hub, c *v1alpha1.Cluster) (t a
 		}
 		return t, nil, fmt.Errorf("connect to Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	return apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}, pool.Close, nil
+	t = apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}
+	if name := r.Spec.ServiceAccountName; name != "" {
+		t.ServiceAccount = r.Namespace + "/" + name
+		if t.Dynamic, err = conn.As("system:serviceaccount:" + r.Namespace + ":" + name); err != nil {
+			pool.Close()
+			return t, nil, err
+		}
+	}
+	return t, pool.Close, nil
 }
