@@ -60,6 +60,13 @@ type temporalFlags struct {
 	File      string
 }
 
+func (t *temporalFlags) bind(f *pflag.FlagSet) {
+	f.StringVar(&t.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
+	f.StringVar(&t.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
+	f.StringVar(&t.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
+	f.StringVar(&t.File, "temporal-config-file", "", "Temporal configuration file; else TEMPORAL_CONFIG_FILE")
+}
+
 func (c *config) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.Roles, "roles", []string{roleWatcher, roleWorker}, "what this process does: watcher, worker, or both")
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub; the service account of the pod when empty")
@@ -73,19 +80,21 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")
 	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")
 	f.IntVar(&c.Connect.Concurrency, "cluster-concurrency", 32, "steps that work on one Cluster at once, in this process")
-	f.BoolVar(&c.Connect.AllowInsecureSkipTLSVerify, "allow-insecure-skip-tls-verify", false, "honour insecure-skip-tls-verify in kubeconfigs instead of refusing it")
-	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
 	f.StringVar(&c.ServiceAccounts.Default, "default-service-account", "", "service account that Releases without spec.serviceAccountName act as on their targets")
 	f.BoolVar(&c.ServiceAccounts.Required, "require-service-account", false, "refuse Releases that act as no service account on their targets")
+	c.bindConnect(f)
 	c.bindDial(f)
 	c.bindSources(f)
 	c.bindBuilds(f)
 	f.IntVar(&c.Builds.AtOnce, "kustomize-concurrency", render.DefaultBuildLimits().AtOnce, "kustomize builds at once, in this process; each may take as much memory as --kustomize-memory says")
 	f.Var(&c.Hooks, "allow-hook-workflow", "a Temporal workflow that hooks of a namespace of the hub, or with * of any, may run, as namespace/type@taskQueue; may be given again")
-	f.StringVar(&c.Temporal.Address, "temporal-address", "", "host:port of Temporal; else TEMPORAL_ADDRESS")
-	f.StringVar(&c.Temporal.Namespace, "temporal-namespace", "", "namespace of Temporal; else TEMPORAL_NAMESPACE")
-	f.StringVar(&c.Temporal.Profile, "temporal-profile", "", "profile of the Temporal configuration file; else TEMPORAL_PROFILE")
-	f.StringVar(&c.Temporal.File, "temporal-config-file", "", "Temporal configuration file; else TEMPORAL_CONFIG_FILE")
+	c.Temporal.bind(f)
+}
+
+// bindConnect binds what a connection to a target may leave out of account.
+func (c *config) bindConnect(f *pflag.FlagSet) {
+	f.BoolVar(&c.Connect.AllowInsecureSkipTLSVerify, "allow-insecure-skip-tls-verify", false, "honour insecure-skip-tls-verify in kubeconfigs instead of refusing it")
+	f.BoolVar(&c.Connect.AllowProxyURL, "allow-proxy-url", false, "honour proxy-url in kubeconfigs instead of refusing it")
 }
 
 // bindDial binds what says to which addresses convoy connects.
@@ -211,19 +220,19 @@ func (c *config) hub() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// temporal is how to reach Temporal: flags, then the environment, then its configuration file.
-func (c *config) temporal() (client.Options, error) {
+// options say how to reach Temporal: flags, then the environment, then its configuration file.
+func (t *temporalFlags) options() (client.Options, error) {
 	o, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{
-		ConfigFileProfile: c.Temporal.Profile, ConfigFilePath: c.Temporal.File,
+		ConfigFileProfile: t.Profile, ConfigFilePath: t.File,
 	})
 	if err != nil {
 		return client.Options{}, fmt.Errorf("settings of Temporal: %w", err)
 	}
-	if c.Temporal.Address != "" {
-		o.HostPort = c.Temporal.Address
+	if t.Address != "" {
+		o.HostPort = t.Address
 	}
-	if c.Temporal.Namespace != "" {
-		o.Namespace = c.Temporal.Namespace
+	if t.Namespace != "" {
+		o.Namespace = t.Namespace
 	}
 	if o.HostPort == "" {
 		o.HostPort = client.DefaultHostPort

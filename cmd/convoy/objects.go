@@ -161,3 +161,33 @@ func (o objects) List(_ context.Context, list client.ObjectList, opts ...client.
 	}
 	return nil
 }
+
+// layered reads what files do not hold from the hub.
+type layered struct {
+	objects
+	hub client.Reader
+}
+
+// Get implements client.Reader.
+func (l layered) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	err := l.objects.Get(ctx, key, into, opts...)
+	if apierrors.IsNotFound(err) {
+		return l.hub.Get(ctx, key, into, opts...)
+	}
+	return err
+}
+
+// List implements client.Reader: it gives the Clusters of both, as each of them keeps its Secrets to itself.
+func (l layered) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var ofFiles v1alpha1.ClusterList
+	if err := l.objects.List(ctx, &ofFiles, opts...); err != nil {
+		return err
+	}
+	if err := l.hub.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	if all, ok := list.(*v1alpha1.ClusterList); ok {
+		all.Items = append(all.Items, ofFiles.Items...)
+	}
+	return nil
+}

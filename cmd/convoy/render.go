@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"kumodo.io/convoy/activities"
@@ -55,61 +57,108 @@ knows groups and versions; a chart that asks for a kind, as in apps/v1/Deploymen
 			return r.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f := cmd.Flags()
+	r.bind(cmd.Flags())
+	cmd.Flags().StringVarP(&r.Output, "output", "o", "yaml", "yaml or json")
+	_ = cmd.MarkFlagRequired("filename")
+	return cmd
+}
+
+// bind binds what says how to render.
+func (r *rendering) bind(f *pflag.FlagSet) {
 	f.StringArrayVarP(&r.Files, "filename", "f", nil, "file with the Release, and with what it reads; repeatable")
 	f.StringVar(&r.ClusterFile, "cluster-file", "", "file with the Cluster")
 	f.StringVar(&r.Folder, "source", "", "folder that stands for the source; else the source is fetched")
 	f.StringVar(&r.KubeVersion, "kube-version", "", "version of Kubernetes that a chart is told, such as v1.37.2; else that of the Cluster's status")
 	f.StringSliceVar(&r.APIVersions, "api-versions", nil, "what a chart is told to be served besides, such as apps/v1 or apps/v1/Deployment; comma-separated, repeatable")
-	f.StringVarP(&r.Output, "output", "o", "yaml", "yaml or json")
 	r.bindDial(f)
 	r.bindSources(f)
 	r.bindBuilds(f)
-	_ = cmd.MarkFlagRequired("filename")
-	return cmd
 }
 
 func (r *rendering) run(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
 	if r.Output != "yaml" && r.Output != "json" {
 		return fmt.Errorf("--output: %q is neither yaml nor json", r.Output)
 	}
-	if err := r.Builds.Validate(); err != nil {
+	done, err := r.render(ctx, in, nil)
+	if err != nil {
 		return err
+	}
+	if done.cluster.Spec.ConnectionMode == "" { // which every Cluster has
+		_, _ = fmt.Fprintf(errOut, "Cluster %s is not given, so its metadata is empty; name its file in --cluster-file\n", done.cluster.Name)
+	}
+	if err := r.print(out, done.Output); err != nil {
+		return err
+	}
+	report(errOut, done.bundle, done.Output)
+	return nil
+}
+
+// outcome is a render of files.
+type outcome struct {
+	*render.Output
+	release *v1alpha1.Release
+	cluster *v1alpha1.Cluster
+	bundle  *source.Bundle
+}
+
+// render renders the Release of the files. What they do not hold is read from hub, if there is one.
+func (r *rendering) render(ctx context.Context, in io.Reader, hub client.Reader) (*outcome, error) {
+	if err := r.Builds.Validate(); err != nil {
+		return nil, err
 	}
 	objects, err := readFiles(append(r.Files, r.clusterFiles()...), in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := objects.refuseTwice(); err != nil {
-		return err
+		return nil, err
 	}
 	release, cluster, err := objects.subject()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if cluster.Spec.ConnectionMode == "" { // which every Cluster has
-		_, _ = fmt.Fprintf(errOut, "Cluster %s is not given, so its metadata is empty; name its file in --cluster-file\n", cluster.Name)
+	reader := client.Reader(objects)
+	if hub != nil {
+		reader = layered{objects, hub}
+		if err := completed(ctx, hub, release, cluster); err != nil {
+			return nil, err
+		}
 	}
 	if r.KubeVersion != "" {
 		if _, err := utilversion.ParseSemantic(r.KubeVersion); err != nil {
-			return fmt.Errorf("--kube-version: %q is no version such as v1.37.2", r.KubeVersion)
+			return nil, fmt.Errorf("--kube-version: %q is no version such as v1.37.2", r.KubeVersion)
 		}
 		cluster.Status.KubernetesVersion = r.KubeVersion
 	}
-	bundle, err := r.bundle(ctx, objects, release)
+	bundle, err := r.bundle(ctx, reader, release)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rendered, _, err := activities.Render(ctx, objects, activities.RenderRequest{
+	out, _, err := activities.Render(ctx, reader, activities.RenderRequest{
 		Release: release, Cluster: cluster, Bundle: bundle, Builds: render.NewBuilds(r.Builds), Served: r.served,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.print(out, rendered); err != nil {
-		return err
+	return &outcome{out, release, cluster, bundle}, nil
+}
+
+// completed adds to what files hold what the hub knows: the Cluster that they do not hold, and how the Release is rendered.
+func completed(ctx context.Context, hub client.Reader, release *v1alpha1.Release, cluster *v1alpha1.Cluster) error {
+	var known v1alpha1.Release
+	err := hub.Get(ctx, client.ObjectKeyFromObject(release), &known)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read Release %s/%s: %w", release.Namespace, release.Name, err)
 	}
-	report(errOut, bundle, rendered)
+	if release.Status.Render == nil {
+		release.Status.Render = known.Status.Render
+	}
+	if cluster.Spec.ConnectionMode != "" {
+		return nil
+	}
+	if err := hub.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		return fmt.Errorf("read Cluster %s/%s, which the files do not hold: %w", cluster.Namespace, cluster.Name, err)
+	}
 	return nil
 }
 
@@ -121,7 +170,7 @@ func (r *rendering) clusterFiles() []string {
 }
 
 // bundle is the source of a Release.
-func (r *rendering) bundle(ctx context.Context, objects objects, release *v1alpha1.Release) (*source.Bundle, error) {
+func (r *rendering) bundle(ctx context.Context, hub client.Reader, release *v1alpha1.Release) (*source.Bundle, error) {
 	if r.Folder != "" {
 		b, err := source.FromFolder(r.Folder, release.Spec.Source, r.Sources)
 		if err != nil {
@@ -129,7 +178,7 @@ func (r *rendering) bundle(ctx context.Context, objects objects, release *v1alph
 		}
 		return b, nil
 	}
-	return source.New(objects, dial.New(r.Dial), r.Sources).Fetch(ctx, release.Namespace, release.Spec.Source)
+	return source.New(hub, dial.New(r.Dial), r.Sources).Fetch(ctx, release.Namespace, release.Spec.Source)
 }
 
 // served is what a chart is told of its Cluster. Without groups in the status it is what Helm's library knows, to which the

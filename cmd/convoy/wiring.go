@@ -129,7 +129,7 @@ func guardMetrics(cfg *rest.Config) error {
 
 // newTemporal returns a client that connects when it is first used, so that the process can start before Temporal.
 func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Client, worker.Options, error) {
-	o, err := c.temporal()
+	o, err := c.Temporal.options()
 	if err != nil {
 		return nil, worker.Options{}, err
 	}

@@ -83,7 +83,7 @@ func TestFlagsOutweighTheEnvironmentForTemporal(t *testing.T) {
 	t.Setenv("TEMPORAL_ADDRESS", "from-env:7233")
 	t.Setenv("TEMPORAL_NAMESPACE", "from-env")
 	t.Setenv("TEMPORAL_CONFIG_FILE", "")
-	o, err := parsed(t, "--temporal-namespace=from-flag").temporal()
+	o, err := parsed(t, "--temporal-namespace=from-flag").Temporal.options()
 	if err != nil {
 		t.Fatal(err)
 	}

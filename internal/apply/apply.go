@@ -77,6 +77,7 @@ type applier struct {
 	heard   warnings
 	report  *reporter
 	settled time.Time // until then, objects whose definition is in the render are tried again
+	dryRun  []string  // makes the server try what is sent, and keep nothing of it
 
 	mu          sync.Mutex
 	applied     []v1alpha1.InventoryEntry

@@ -120,6 +120,7 @@ func (a *applier) patch(ctx context.Context, it *item, force bool) (*unstructure
 func (a *applier) send(ctx context.Context, it *item, kind types.PatchType, data []byte, opts metav1.PatchOptions) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(a.listen(ctx, it), requestTimeout)
 	defer cancel()
+	opts.DryRun = a.dryRun
 	return a.resolve.client(it.mapping, it.ref.Namespace).Patch(ctx, it.ref.Name, kind, data, opts)
 }
 

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// answer is what the command why prints.
+type answer struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Ready     bool   `json:"ready"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message,omitempty"`
+	// Since is when that began.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Gate says whether the Cluster lets a Release through.
+	Gate string `json:"gate,omitempty"`
+	// WayOut is what somebody may do about it.
+	WayOut string `json:"wayOut,omitempty"`
+	// Executions are the workflows, with the steps that they are at.
+	Executions []execution `json:"executions,omitempty"`
+	// Unknown says why there is none.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+func whyCommand(s Settings) *cobra.Command {
+	var output format
+	cmd := &cobra.Command{
+		Use: "why release|cluster NAME", Short: "Say in one answer what a Release or Cluster waits for",
+		Long: strings.TrimSpace(`
+Say what a Release or Cluster waits for: the verdict and the gate from the hub, and from Temporal the step, its attempt, when the
+next one is due, how the last one failed, and which worker had it. When Temporal does not answer, what the hub knows is printed all
+the same. The environment and the flags for Temporal are those of convoy run.`),
+		Example: "  convoy why release podinfo\n  convoy why cluster east -o json", Args: cobra.RangeArgs(1, 2),
+	}
+	flags := newHubFlags(s, cmd.Flags())
+	s.Temporal.Bind(cmd.Flags())
+	output.bind(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		k, name, err := object(args, releaseKind, clusterKind)
+		if err != nil {
+			return err
+		}
+		h, err := flags.connect()
+		if err != nil {
+			return err
+		}
+		a, workflows, err := h.why(cmd.Context(), k, name)
+		if err != nil {
+			return err
+		}
+		a.ask(cmd.Context(), s.Temporal, workflows)
+		return output.print(cmd.OutOrStdout(), a, func(out io.Writer) error { return a.write(out, time.Now()) })
+	}
+	return cmd
+}
+
+// why is what the hub knows, and which workflows know more.
+func (h *hub) why(ctx context.Context, k kind, name string) (*answer, []string, error) {
+	a := &answer{Kind: k.Title, Namespace: h.namespace, Name: name}
+	if k.Title == clusterKind.Title {
+		c, err := h.cluster(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.ofCluster(c)
+		return a, []string{delivery.ClusterWorkflowID(h.namespace, name)}, nil
+	}
+	r, err := h.release(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var c *v1alpha1.Cluster
+	var clusters v1alpha1.ClusterList
+	if err := h.list(ctx, r.Spec.ClusterRef.Name, &clusters); err != nil {
+		return nil, nil, fmt.Errorf("read Cluster %s/%s: %w", h.namespace, r.Spec.ClusterRef.Name, err)
+	}
+	if len(clusters.Items) > 0 {
+		c = &clusters.Items[0]
+	}
+	a.ofRelease(r, c)
+	return a, []string{delivery.ReleaseWorkflowID(h.namespace, name)}, nil
+}
+
+func (a *answer) ofCluster(c *v1alpha1.Cluster) {
+	a.Reason, a.Message = "NotProbed", "there is no verdict yet"
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionDeleting} { // the latter outweighs
+		if found := meta.FindStatusCondition(c.Status.Conditions, kind); found != nil {
+			a.Ready = kind == v1alpha1.ConditionReady && found.Status == metav1.ConditionTrue
+			a.Reason, a.Message, a.Since = found.Reason, found.Message, &found.LastTransitionTime
+		}
+	}
+	a.WayOut = wayOut(a.Reason)
+}
+
+func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
+	is := delivery.StandingOf(r)
+	a.Ready, a.Reason, a.Message = is.Ready, is.Reason, is.Message
+	if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Reason == is.Reason {
+		a.Since = &ready.LastTransitionTime
+	}
+	if r.Status.Pending != nil && r.Status.Pending.Reason == is.Reason {
+		a.Since = &r.Status.Pending.Since
+	}
+	open, closed := delivery.Gate(r.Spec.ClusterRef.Name, c)
+	a.Gate = "open: Cluster " + r.Spec.ClusterRef.Name + " is reachable"
+	if !open {
+		a.Gate = "closed: " + closed
+	}
+	a.WayOut = wayOut(a.Reason)
+}
+
+// ask adds what Temporal knows.
+func (a *answer) ask(ctx context.Context, f TemporalFlags, workflows []string) {
+	e, err := dialEngine(f)
+	if err != nil {
+		a.Unknown = err.Error()
+		return
+	}
+	defer e.Close()
+	for len(workflows) > 0 {
+		found, err := e.describe(ctx, workflows[0])
+		if err != nil {
+			a.Unknown = err.Error()
+			return
+		}
+		a.Executions = append(a.Executions, *found)
+		workflows = append(workflows[1:], found.children...)
+	}
+}
+
+// write prints the answer for people.
+func (a *answer) write(out io.Writer, now time.Time) error {
+	is := "is not ready"
+	if a.Ready {
+		is = "is ready"
+	}
+	fmt.Fprintf(out, "%s %s/%s %s\n", a.Kind, a.Namespace, a.Name, is)
+	since := ""
+	if a.Since != nil {
+		since = age(*a.Since, now)
+	}
+	pairs := []string{"Verdict", joined(a.Reason, a.Message), "Since", since, "Gate", a.Gate, "Way out", a.WayOut}
+	for _, e := range a.Executions {
+		pairs = append(pairs, "Workflow", e.Workflow+", "+strings.ToLower(e.Status)+", run "+e.Run)
+		for _, s := range e.Steps {
+			pairs = append(pairs, s.facts(now)...)
+		}
+	}
+	if a.Unknown != "" {
+		pairs = append(pairs, "Steps", "not known: "+a.Unknown)
+	}
+	return facts(out, pairs...)
+}
+
+func (s *step) facts(now time.Time) []string {
+	next := ""
+	if s.Next != nil {
+		next = when(s.Next.Time, now)
+	}
+	return []string{
+		"Step", s.Name + ", " + s.State, "Attempt", strconv.Itoa(int(s.Attempt)), "Next attempt", next, "Progress", s.Progress,
+		"Last failure", s.Failure, "Worker", s.Worker,
+	}
+}
+
+// wayOut is what somebody may do about what a reason says, empty when nothing is to be done.
+func wayOut(reason string) string {
+	return map[string]string{
+		v1alpha1.ReasonSuspended:              "convoy resume, which removes spec.suspend",
+		v1alpha1.ReasonAwaitingApproval:       "look at convoy diff, then convoy approve",
+		v1alpha1.ReasonOutsideWindow:          "wait for the window, or change spec.syncPolicy.windows",
+		v1alpha1.ReasonSourceFailed:           "it is retried; mend the source or the access to it",
+		v1alpha1.ReasonSourceNotFound:         "it is retried; mend spec.source, or make what it names",
+		v1alpha1.ReasonSourceInvalid:          "change the source or spec.source",
+		v1alpha1.ReasonClusterNotReady:        "it is retried; mend the Cluster, and see convoy why for it",
+		v1alpha1.ReasonRenderFailed:           "change the source or the spec",
+		v1alpha1.ReasonEmptyRender:            "put objects into the source, or set spec.syncPolicy.allowEmpty",
+		v1alpha1.ReasonPinnedRenderMissing:    "convoy rollback to a render that convoy history shows as kept, or with --undo",
+		v1alpha1.ReasonSyncPolicyInvalid:      "change spec.syncPolicy",
+		v1alpha1.ReasonApplyFailed:            "change the objects that the message names, or roll back",
+		v1alpha1.ReasonConflict:               "remove the object from one of the two Releases",
+		v1alpha1.ReasonHealthTimeout:          "change the source, raise spec.syncPolicy.timeout, or roll back; convoy reconcile tries again",
+		v1alpha1.ReasonUnhealthy:              "change the source, or roll back; convoy reconcile tries again",
+		v1alpha1.ReasonProbeFailed:            "it is retried; convoy reprobe asks now",
+		v1alpha1.ReasonUnsupported:            "change the spec of the Cluster or its Secret",
+		v1alpha1.ReasonClusterIdentityChanged: "set the annotation " + v1alpha1.AnnotationAcceptClusterID + " if the other cluster is meant",
+		v1alpha1.ReasonWaitingForReleases:     "wait for the deletion of the Releases that the message names, and see convoy why for each",
+		v1alpha1.ReasonClusterUnreachable:     "mend the Cluster, or set spec.deletionPolicy.blockOnClusterUnreachable to false",
+	}[reason]
+}
