@@ -11,6 +11,8 @@ MODULES := . dev tools/image
 ALL_MODULES := $(MODULES) tools dev/controlplane
 GO_TOOLS := controller-gen golangci-lint workflowcheck govulncheck benchstat
 SUITE ?= releases
+SEED ?= 0
+ROUNDS ?= 20
 
 controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -18,7 +20,7 @@ workflowcheck := go.temporal.io/sdk/contrib/tools/workflowcheck
 govulncheck := golang.org/x/vuln/cmd/govulncheck
 benchstat := golang.org/x/perf/cmd/benchstat
 
-.PHONY: help tools generate lint verify test bench demo demo-once build image clean clean-tools FORCE
+.PHONY: help tools generate lint verify test bench chaos demo demo-once build image clean clean-tools FORCE
 
 help: ## lists these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +51,9 @@ test: tools bin/convoy-race ## runs all tests of all modules with the race detec
 
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
+
+chaos: tools bin/convoy-race ## disturbs ROUNDS rollouts by kills and outages, at points that SEED chooses, and prints what they survived
+	cd dev && KUBEBUILDER_ASSETS=$(BIN) go test -race -count=1 -v -timeout 1h ./e2e -run 'TestARolloutSurvivesWhateverHappensToIt' -chaos.seed=$(SEED) -chaos.rounds=$(ROUNDS)
 
 demo: tools bin/convoy ## shows the product at work and keeps running
 	go build -C dev -o $(BIN)/demo ./demo && KUBEBUILDER_ASSETS=$(BIN) exec bin/demo
