@@ -61,8 +61,10 @@ func TestARollbackGoesToTheLastOtherRenderThatSucceeded(t *testing.T) {
 		{"the same render twice", func(r *v1alpha1.Release) {
 			r.Status.Rollout.Digest = digest("aa2")
 		}, "aa1", ""},
-		{"not kept", func(r *v1alpha1.Release) { r.Status.PreviousRenderRefs = r.Status.PreviousRenderRefs[1:] }, "",
-			"sha256:aa2000000000 of rollout 2, is not kept any more; kept are sha256:bb3000000000 (rollout 4), sha256:aa1000000000 (rollout 1)"},
+		{
+			"not kept", func(r *v1alpha1.Release) { r.Status.PreviousRenderRefs = r.Status.PreviousRenderRefs[1:] }, "",
+			"sha256:aa2000000000 of rollout 2, is not kept any more; kept are sha256:bb3000000000 (rollout 4), sha256:aa1000000000 (rollout 1)",
+		},
 		{"pinned", func(r *v1alpha1.Release) { r.Spec.PinnedRender = digest("aa1") }, "", "it is pinned to render sha256:aa1000000000 already"},
 		{"never rolled out", func(r *v1alpha1.Release) { r.Status = v1alpha1.ReleaseStatus{} }, "", "no rollout yet"},
 		{"nothing succeeded", func(r *v1alpha1.Release) { r.Status.History = r.Status.History[:2] }, "", "no rollout of another render that succeeded; kept are"},
