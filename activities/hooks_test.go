@@ -99,12 +99,12 @@ func newHookScene(t *testing.T, change func(*v1alpha1.Release), objects ...hubcl
 	return s
 }
 
-// run runs a hook of rollout 3.
-func (s *hookScene) run(name string, phase v1alpha1.HookPhase, last bool) (StepResult, error) {
+// run runs the hook of rollout 3.
+func (s *hookScene) run(phase v1alpha1.HookPhase, last bool) (StepResult, error) {
 	s.Helper()
 	value, err := s.env.ExecuteActivity(s.acts.RunHook, HookInput{
 		Rollout: delivery.RolloutInput{Key: delivery.Key{Namespace: "default", Name: "podinfo", UID: "r-1"}, Cluster: "east", Number: 3, Digest: "sha256:a"},
-		Hook:    delivery.HookRef{Name: name, Phase: phase}, Last: last,
+		Hook:    delivery.HookRef{Name: "notify", Phase: phase}, Last: last,
 	})
 	var out StepResult
 	if err == nil {
@@ -133,7 +133,7 @@ func (s *hookScene) told() string {
 func TestARunIsRecordedAndNeverBegunAgain(t *testing.T) {
 	s := newHookScene(t, func(*v1alpha1.Release) {})
 	for range 3 { // as after a result that was lost, and with a Temporal that was emptied
-		out, err := s.run("notify", v1alpha1.HookPreApply, false)
+		out, err := s.run(v1alpha1.HookPreApply, false)
 		if err != nil || out != (StepResult{}) {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -189,7 +189,7 @@ func TestHowARunEndsItsRollout(t *testing.T) {
 			s := newHookScene(t, tc.change)
 			s.answer.Store(tc.answer)
 			for range 2 { // the second is after the result of the first was lost
-				out, err := s.run("notify", tc.phase, tc.last)
+				out, err := s.run(tc.phase, tc.last)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -210,7 +210,7 @@ func TestHowARunEndsItsRollout(t *testing.T) {
 func TestWhatMayPassIsTriedAgainUntilTheTimeOfTheHookIsOver(t *testing.T) {
 	s := newHookScene(t, func(r *v1alpha1.Release) { r.Spec.Hooks[0].Timeout.Duration = time.Hour })
 	s.answer.Store(http.StatusServiceUnavailable)
-	if _, err := s.run("notify", v1alpha1.HookPreApply, false); err == nil || !strings.Contains(err.Error(), "503") {
+	if _, err := s.run(v1alpha1.HookPreApply, false); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Fatalf("it is not tried again: %v", err)
 	}
 	if got := s.told(); got != "Running; notify=Running: http: the server answers with HTTP status 503" {
@@ -222,7 +222,7 @@ func TestWhatMayPassIsTriedAgainUntilTheTimeOfTheHookIsOver(t *testing.T) {
 		}}
 	})
 	late.answer.Store(http.StatusServiceUnavailable)
-	out, err := late.run("notify", v1alpha1.HookPreApply, false)
+	out, err := late.run(v1alpha1.HookPreApply, false)
 	want := "hook notify (PreApply) failed: it was not done after 1m0s: http: the server answers with HTTP status 503"
 	if err != nil || out.Message != want {
 		t.Errorf("%+v, %v", out, err)
@@ -237,7 +237,7 @@ func TestAWorkflowOfTheUsersOwn(t *testing.T) {
 	}
 	s := newHookScene(t, flow("jobs"))
 	for range 2 {
-		if out, err := s.run("notify", v1alpha1.HookPreApply, false); err != nil || out != (StepResult{}) {
+		if out, err := s.run(v1alpha1.HookPreApply, false); err != nil || out != (StepResult{}) {
 			t.Fatalf("%+v, %v", out, err)
 		}
 	}
@@ -245,13 +245,13 @@ func TestAWorkflowOfTheUsersOwn(t *testing.T) {
 		t.Errorf("started: %v", s.flows.started)
 	}
 	refused := newHookScene(t, flow("convoy-apply"))
-	out, err := refused.run("notify", v1alpha1.HookPreApply, false)
+	out, err := refused.run(v1alpha1.HookPreApply, false)
 	if err != nil || out.Reason != "HookFailed" || !strings.Contains(out.Message, "convoy's own") || len(refused.flows.started) > 0 {
 		t.Errorf("%+v, %v; started %v", out, err, refused.flows.started)
 	}
 	failing := newHookScene(t, flow("jobs"))
 	failing.flows.status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
-	out, err = failing.run("notify", v1alpha1.HookPreApply, false)
+	out, err = failing.run(v1alpha1.HookPreApply, false)
 	if err != nil || !strings.Contains(out.Message, "ended as Terminated") {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -343,7 +343,7 @@ func TestAnApprovalCountsForItsHookAndRenderOnly(t *testing.T) {
 		r.Spec.Hooks[0].HTTP, r.Spec.Hooks[0].Approval = nil, &v1alpha1.HookApproval{Message: "for {{ .cluster.name }}"}
 		r.Spec.Hooks[0].Timeout.Duration = time.Second
 	})
-	out, err := s.run("notify", v1alpha1.HookPreApply, false)
+	out, err := s.run(v1alpha1.HookPreApply, false)
 	if want := "not done after 1s: it waits for an Approval of sha256:a: for east"; err != nil || !strings.Contains(out.Message, want) {
 		t.Errorf("%+v, %v; want %s", out, err, want)
 	}
@@ -352,7 +352,7 @@ func TestAnApprovalCountsForItsHookAndRenderOnly(t *testing.T) {
 	s = newHookScene(t, func(r *v1alpha1.Release) {
 		r.Spec.Hooks[0].HTTP, r.Spec.Hooks[0].Approval = nil, &v1alpha1.HookApproval{}
 	}, &signed)
-	if out, err := s.run("notify", v1alpha1.HookPreApply, false); err != nil || out != (StepResult{}) {
+	if out, err := s.run(v1alpha1.HookPreApply, false); err != nil || out != (StepResult{}) {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if got := s.told(); got != "Running; notify=Succeeded: approved by jo" {

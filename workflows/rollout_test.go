@@ -92,8 +92,11 @@ func hookLog(env *testsuite.TestWorkflowEnvironment, applied activities.StepResu
 
 func TestHooksRunInTheirOrderAroundTheSteps(t *testing.T) {
 	hooks := []delivery.HookRef{
-		{Name: "smoke", Phase: v1alpha1.HookPostApply}, {Name: "migrate", Phase: v1alpha1.HookPreApply}, {Name: "alarm", Phase: v1alpha1.HookOnFailure},
-		{Name: "tell", Phase: v1alpha1.HookPostApply}, {Name: "backup", Phase: v1alpha1.HookPreApply},
+		{Name: "smoke", Phase: v1alpha1.HookPostApply},
+		{Name: "migrate", Phase: v1alpha1.HookPreApply},
+		{Name: "alarm", Phase: v1alpha1.HookOnFailure},
+		{Name: "tell", Phase: v1alpha1.HookPostApply},
+		{Name: "backup", Phase: v1alpha1.HookPreApply},
 	}
 	failed := activities.StepResult{Phase: v1alpha1.RolloutFailed, Reason: "HookFailed", Message: "hook failed"}
 	superseded := activities.StepResult{Superseded: true}
@@ -142,7 +145,8 @@ func TestHooksRunInTheirOrderAroundTheSteps(t *testing.T) {
 func TestADeletionRunsTheHooksThatAreDueAndGoesOn(t *testing.T) {
 	due := [][]delivery.HookRef{
 		{{Name: "drain", Phase: v1alpha1.HookPreDelete}, {Name: "backup", Phase: v1alpha1.HookPreDelete}},
-		{{Name: "tell", Phase: v1alpha1.HookPostDelete}}, nil,
+		{{Name: "tell", Phase: v1alpha1.HookPostDelete}},
+		nil,
 	}
 	var log []string
 	env := newEnv(t)

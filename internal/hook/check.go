@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,9 +101,7 @@ func (c *Check) Look(ctx context.Context, t Target) (done bool, waiting string, 
 
 func (c *Check) evaluate(ctx context.Context, objects []any) (bool, error) {
 	values := map[string]any{"objects": objects}
-	for k, v := range c.values {
-		values[k] = v
-	}
+	maps.Copy(values, c.values)
 	var session expr.Session
 	return session.Check(ctx, "check.cel", c.expression, values)
 }

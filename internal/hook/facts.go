@@ -83,8 +83,8 @@ func failed(format string, args ...any) error {
 	return failure.Terminal(v1alpha1.ReasonHookFailed, nil, format, args...)
 }
 
-func pending(format string, args ...any) error {
-	return failure.Transient(v1alpha1.ReasonHookFailed, nil, format, args...)
+func pending(message string) error {
+	return failure.Transient(v1alpha1.ReasonHookFailed, nil, "%s", message)
 }
 
 // verdict makes a failure of expr one of a hook.
