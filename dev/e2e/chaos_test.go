@@ -130,7 +130,7 @@ func TestARolloutSurvivesWhateverHappensToIt(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d: make chaos SEED=%d repeats it", seed, seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a seed is to repeat it
+	random := rand.New(rand.NewPCG(seed, 0))
 	d := newDisturbed(t)
 	order := random.Perm(len(disturbances))
 	for round := range *chaosRounds {

@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
 )
@@ -132,7 +133,11 @@ func TestANewerRenderADeletionAndATimeoutStopARunningHook(t *testing.T) {
 	change(s, source, func(cm *corev1.ConfigMap) { cm.Data["greeting.yaml"] = manifest("greeting", "newer") })
 	const soon = 30 * time.Second // 10 s besides the look at the source and the render, on a machine that others use too
 	s.within(soon, "another Job runs for the newer render", func(ctx context.Context) error {
-		if job := s.awaitJob(on, "migrate"); job.UID == first.UID {
+		job := &batchv1.Job{ObjectMeta: s.meta("migrate")}
+		if err := on.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
+			return err
+		}
+		if job.UID == first.UID {
 			return errors.New("it is still the first one")
 		}
 		return nil

@@ -80,7 +80,7 @@ func spin(_ io.Writer, address string) error {
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }() // the process ends with it
 	}
 	for n := uint64(0); ; n++ {
 		_ = n
@@ -212,7 +212,9 @@ func TestAProcessEndsWithTheOneThatStartedIt(t *testing.T) {
 	go func() { result <- run(ctx, "nest "+address, io.Discard) }()
 	arrived() // a process of the process
 	cancel()  // which kills the one between
-	<-result
+	if err := <-result; err == nil {
+		t.Error("the one between ended well")
+	}
 	ended()
 }
 
