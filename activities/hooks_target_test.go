@@ -243,6 +243,10 @@ func TestAJobOfAHookOnATarget(t *testing.T) {
 		"somebody deletes it":            {h, (*jobScene).remove, "deleted before it had ended", false},
 		"it takes too long":              {short, func(*jobScene) {}, "not done after 2s", false},
 	}
+	t.Run("a suspension stops it for a while", func(t *testing.T) {
+		t.Parallel()
+		suspend(t, p, h)
+	})
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -269,10 +273,9 @@ func TestAJobOfAHookOnATarget(t *testing.T) {
 	}
 }
 
-func TestASuspensionStopsAJobAndTheRunBeginsAnewAfterIt(t *testing.T) {
-	p := startPlane(t)
-	h := v1alpha1.Hook{Name: "migrate", Phase: v1alpha1.HookPreApply, OnFailure: v1alpha1.HookFail, Job: &v1alpha1.HookJob{Template: migrateJob}}
-	h.Timeout.Duration = time.Minute
+// suspend: a suspension stops a Job, and the run begins anew after it.
+func suspend(t *testing.T, p plane, h v1alpha1.Hook) {
+	t.Helper()
 	s := newJobScene(t, p, h)
 	var first types.UID
 	out := s.run(func() {
