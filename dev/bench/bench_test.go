@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authnv1 "k8s.io/api/authentication/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"kumodo.io/convoy/internal/render"
 )
 
 func TestCPUTimeIsReadAlsoWhenTheNameOfTheProgramIsOdd(t *testing.T) {
@@ -243,6 +245,11 @@ func TestRendersAreKeptForComparisons(t *testing.T) {
 	if !strings.Contains(table.String(), "2.00") {
 		t.Errorf("ours by theirs is not in\n%s", table.String())
 	}
+}
+
+func TestMain(m *testing.M) {
+	render.ServeBuilds()
+	os.Exit(m.Run())
 }
 
 // A case of each kind, so that the bench cannot fall behind what it measures.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,6 +152,16 @@ func TestAReconcileThatFindsNothingToDoCostsTwoActivitiesAndNoRequestToTheTarget
 	} {
 		s.release(release, "prod", "source", source, func(r *v1alpha1.Release) { r.Spec.SyncPolicy.Interval.Duration = time.Hour })
 		s.awaitDelivered(release)
+		if release == "from-git" { // the first look of its poll may bring news, which are no reconcile of this kind
+			s.eventually("the poll of the source has looked", func(context.Context) error {
+				if s.looks(s.sourceWorkflow(release)) == 0 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			s.settled(s.sourceWorkflow(release))
+			s.awaitIdle(release)
+		}
 		before := s.getRelease(release)
 		s.wantCheap(release+", by a signal", 0, s.costOf(release, "prod", user, func() {
 			s.must(temporal.SignalWorkflow(s.ctx, s.releaseWorkflow(release), "", delivery.SignalReconcile, nil))
