@@ -47,7 +47,7 @@ verify: generate ## checks that what is generated is committed and that the modu
 
 # Nothing is taken from the cache: go does not know that the end-to-end tests run bin/convoy-race.
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
-	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -count=1 -timeout 15m ./...); done
+	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -count=1 -timeout 30m ./...); done
 
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
