@@ -45,9 +45,11 @@ verify: generate ## checks that what is generated is committed and that the modu
 	@! grep -n 'go.temporal.io/server' go.mod || { echo "verify: the product must not hold the Temporal server"; exit 1; }
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: commit these files"; exit 1; }
 
-# Nothing is taken from the cache: go does not know that the end-to-end tests run bin/convoy-race.
+# Nothing is taken from the cache: go does not know that the end-to-end tests run bin/convoy-race. The packages of dev run one
+# after another, since the end-to-end tests wait for real clusters and want the machine for themselves.
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
-	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -count=1 -timeout 30m ./...); done
+	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; \
+	  (cd $$module && go test -race -count=1 -timeout 30m $$([[ $$module == dev ]] && echo -p=1) ./...); done
 
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
