@@ -54,7 +54,7 @@ func TestAKustomizedFolderOfABranchIsDeliveredAndANewCommitAtTheNextPoll(t *test
 	}
 
 	second := s.commit(repository, env.Change{Branch: "stable", Files: overlay("second")})
-	s.awaitText(30*time.Second, on, "greeting", "second")
+	s.awaitText(patience, on, "greeting", "second")
 	r = s.awaitRevision("app", "stable@sha1:"+second)
 	if r.Status.Rollout.Number != 2 {
 		t.Errorf("two commits made %d rollouts", r.Status.Rollout.Number)
@@ -82,7 +82,7 @@ func TestAnEditOfAConfigMapIsDeliveredAtOnce(t *testing.T) {
 	s.release("app", "prod", "greeting") // its interval is an hour
 	s.awaitDelivered("app")
 	change(s, source, func(cm *corev1.ConfigMap) { cm.Data["greeting.yaml"] = manifest("greeting", "second") })
-	s.awaitText(30*time.Second, s.on(beta), "greeting", "second")
+	s.awaitText(patience, s.on(beta), "greeting", "second")
 	s.eventually("the second rollout succeeded", func(context.Context) error {
 		r := s.getRelease("app")
 		if r.Status.Rollout.Number != 2 || r.Status.Rollout.Phase != v1alpha1.RolloutSucceeded {

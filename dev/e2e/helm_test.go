@@ -83,13 +83,13 @@ func TestAChartIsRenderedWithValuesOfTheReleaseAndOfTheHubAndAChangeOfThoseIsANe
 		t.Errorf("rendered as %s", first.Status.Render.Type)
 	}
 	change(s, secret, func(o *corev1.Secret) { o.Data["more"] = []byte("password: " + secretSentinel + "-2") })
-	s.awaitText(30*time.Second, s.on(alpha), "app-greeting", "hello, eu-1, "+secretSentinel+"-2, "+s.ns)
+	s.awaitText(patience, s.on(alpha), "app-greeting", "hello, eu-1, "+secretSentinel+"-2, "+s.ns)
 	change(s, region, func(o *corev1.ConfigMap) { o.Data["values.yaml"] = "region: [1\n" })
 	s.awaitRenderFailed("app", "values of key values.yaml of ConfigMap region", "line 1")
 	s.remove(region)
 	s.awaitRenderFailed("app", "spec.render.helm.valuesFrom[0]", "key values.yaml of ConfigMap region does not exist")
 	s.configMap("region", map[string]string{"values.yaml": "region: us-1"})
-	s.awaitText(30*time.Second, s.on(alpha), "app-greeting", "hello, us-1, "+secretSentinel+"-2, "+s.ns)
+	s.awaitText(patience, s.on(alpha), "app-greeting", "hello, us-1, "+secretSentinel+"-2, "+s.ns)
 	s.wantGood(s.awaitDelivered("app"))
 }
 

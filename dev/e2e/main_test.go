@@ -48,7 +48,7 @@ var (
 )
 
 // width is how many tests run at once unless the flag -parallel says otherwise: they wait more than they work.
-const width = "16"
+const width = "10"
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // of the clients

@@ -92,7 +92,7 @@ func TestTheNewestVersionInARangeIsDeliveredOverSSHAndADeletedTagPrunesNothing(t
 	s.awaitRevision("site", "v1.1.0@sha1:"+second)
 	moved := tagged("v1.1.0", "three")
 	s.awaitRevision("site", "v1.1.0@sha1:"+moved)
-	s.awaitText(30*time.Second, on, "greeting", "three")
+	s.awaitText(patience, on, "greeting", "three")
 
 	for _, tag := range []string{"v1.0.0", "v1.1.0"} {
 		_, err := repository.Git(s.ctx, "push", "--quiet", "--delete", "origin", tag)
