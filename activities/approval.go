@@ -19,7 +19,7 @@ import (
 func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.Due, objects []*unstructured.Unstructured) (
 	hold *delivery.Hold, use *v1alpha1.ApprovalUse, err error,
 ) {
-	if r.Spec.SyncPolicy.Prune == v1alpha1.PruneConfirm {
+	if policy := r.Spec.SyncPolicy; policy.Prune == v1alpha1.PruneConfirm && policy.Mode != v1alpha1.SyncManual {
 		records, err := a.Ledger.Load(ctx, r)
 		if err != nil {
 			return nil, nil, err
@@ -51,7 +51,7 @@ func (a *Activities) approval(ctx context.Context, r *v1alpha1.Release, d delive
 	if err := a.Hub.List(ctx, &all, client.InNamespace(r.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the Approvals of %s: %w", r.Namespace, err)
 	}
-	use, void := delivery.JudgeApprovals(r, d, all.Items)
+	use, void := delivery.JudgeApprovals(r, "", d.Number, d.Digest, all.Items)
 	for _, approval := range void {
 		if err := a.settle(ctx, approval, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalVoid}); err != nil {
 			return nil, err

@@ -278,14 +278,15 @@ func (h *hookStep) renewed() <-chan struct{} {
 // endHook records how the run ended and, with it, the end of the rollout where there is one. It writes nothing that is
 // recorded already.
 func (a *Activities) endHook(ctx context.Context, h *hookStep) (superseded bool, err error) {
-	if h.record == nil && h.ends() == v1alpha1.RolloutSucceeded { // it has not looked at the target
-		if h.record, _, err = a.recall(ctx, h.step); err != nil {
+	record := h.record // that of the step stays: it says whether the target was reached
+	if record == nil && h.ends() == v1alpha1.RolloutSucceeded {
+		if record, _, err = a.recall(ctx, h.step); err != nil {
 			return false, err
 		}
 	}
 	recorded := -1
-	if h.record != nil {
-		recorded = h.record.Len()
+	if record != nil {
+		recorded = record.Len()
 	}
 	return a.tell(ctx, h.step, func(r *v1alpha1.Release) {
 		switch {

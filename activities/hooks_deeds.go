@@ -305,7 +305,7 @@ func (a *Activities) hookApproval(ctx context.Context, h *hookStep, digest strin
 	if err := a.Hub.List(ctx, &all, hubclient.InNamespace(h.release.Namespace)); err != nil {
 		return "", fmt.Errorf("list the Approvals of %s: %w", h.release.Namespace, err)
 	}
-	use, void := delivery.JudgeHookApprovals(h.release, &h.run, digest, all.Items)
+	use, void := delivery.JudgeApprovals(h.release, h.run.Name, h.run.Rollout, digest, all.Items)
 	for _, approval := range void {
 		if err := a.settle(ctx, approval, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalVoid}); err != nil {
 			return "", err

@@ -186,6 +186,7 @@ func (s *jobScene) run(meanwhile func()) StepResult {
 	h := r.Spec.Hooks[0]
 	value, err := env.ExecuteActivity(s.acts.RunHook, HookInput{
 		Rollout: delivery.RolloutInput{Key: s.key, Cluster: "east", Number: 1, Digest: r.Status.Rollout.Digest}, Hook: delivery.HookRef{Name: h.Name, Phase: h.Phase, Kind: "Job"},
+		Last: h.Phase == v1alpha1.HookPostApply,
 	})
 	<-done
 	s.must(err)
@@ -228,6 +229,8 @@ func TestAJobOfAHookOnATarget(t *testing.T) {
 	p := startPlane(t)
 	h := v1alpha1.Hook{Name: "migrate", Phase: v1alpha1.HookPreApply, OnFailure: v1alpha1.HookFail, Job: &v1alpha1.HookJob{Template: migrateJob}}
 	h.Timeout.Duration = time.Minute
+	last := h
+	last.Phase = v1alpha1.HookPostApply
 	short := h
 	short.Timeout.Duration = 2 * time.Second
 	cases := map[string]struct {
@@ -238,6 +241,7 @@ func TestAJobOfAHookOnATarget(t *testing.T) {
 	}{
 		"it completes":                   {h, func(s *jobScene) { s.end(batchv1.JobComplete) }, "", true},
 		"it completes and is taken away": {h, func(s *jobScene) { s.end(batchv1.JobComplete); s.remove() }, "", false},
+		"it completes and is the last":   {last, func(s *jobScene) { s.end(batchv1.JobComplete) }, "", true},
 		"it fails":                       {h, func(s *jobScene) { s.end(batchv1.JobFailed) }, "it failed", true},
 		"it fails and is taken away":     {h, func(s *jobScene) { s.end(batchv1.JobFailed); s.remove() }, "it failed", false},
 		"somebody deletes it":            {h, (*jobScene).remove, "deleted before it had ended", false},

@@ -313,7 +313,6 @@ func TestAnApprovalCountsForItsHookAndRenderOnly(t *testing.T) {
 		a.Status = v1alpha1.ApprovalStatus{State: state, Rollout: rollout}
 		return a
 	}
-	run := &v1alpha1.HookStatus{Name: "sign", Rollout: 3}
 	cases := map[string]struct {
 		all  []v1alpha1.Approval
 		use  string
@@ -329,7 +328,7 @@ func TestAnApprovalCountsForItsHookAndRenderOnly(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			use, void := delivery.JudgeHookApprovals(rollingOut(3, digest), run, digest, tc.all)
+			use, void := delivery.JudgeApprovals(rollingOut(3, digest), "sign", 3, digest, tc.all)
 			got := ""
 			if use != nil {
 				got = use.Name

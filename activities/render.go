@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,13 +75,12 @@ func count(objects []*unstructured.Unstructured) int32 {
 // pinned takes a kept render instead of a new one.
 func (a *Activities) pinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) (RenderResult, error) {
 	digest := r.Spec.PinnedRender
-	kept := delivery.KeptRenders(&r.Status)
-	i := slices.IndexFunc(kept, func(ref v1alpha1.RenderRef) bool { return ref.Digest == digest })
-	if i < 0 {
+	ref, kept := delivery.KeptRender(&r.Status, digest)
+	if !kept {
 		return a.refused(ctx, r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, nil,
 			"spec.pinnedRender: the render %s is not kept; status.renderRef and status.previousRenderRefs have those that are", digest))
 	}
-	objects, err := a.Renders.Get(ctx, r.Namespace, kept[i])
+	objects, err := a.Renders.Get(ctx, r.Namespace, ref)
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return a.refused(ctx, r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, f, "spec.pinnedRender: %s", f.Message))
 	}
@@ -90,7 +88,7 @@ func (a *Activities) pinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha
 		return RenderResult{}, err
 	}
 	return a.rendered(ctx, r, c, objects, status.Render{
-		Inputs: delivery.InputsDigest(r, c, revision), Ref: kept[i], Objects: count(objects), Pinned: true,
+		Inputs: delivery.InputsDigest(r, c, revision), Ref: ref, Objects: count(objects), Pinned: true,
 		Source: v1alpha1.SourceStatus{Revision: delivery.RevisionOf(&r.Status, digest)},
 	})
 }

@@ -15,9 +15,10 @@ import (
 // has nothing after it concludes the rollout on the hub. A rollout that concluded with a failure runs its hooks for that
 // and fails, with the reason as its type.
 func Rollout(ctx workflow.Context, in delivery.RolloutInput) (activities.StepResult, error) {
-	out, err := steps(ctx, in)
+	view := &rolloutView{in: in}
+	out, err := steps(ctx, in, view)
 	if err == nil && out.Phase == activities.PhaseFailed {
-		if _, err := hooks(ctx, in, delivery.HookOnFailure, func(string) {}); err != nil {
+		if _, err := hooks(ctx, in, delivery.HookOnFailure, view); err != nil {
 			return out, err
 		}
 		return out, temporal.NewNonRetryableApplicationError(out.Message, out.Reason, nil)
@@ -25,14 +26,9 @@ func Rollout(ctx workflow.Context, in delivery.RolloutInput) (activities.StepRes
 	return out, err
 }
 
-func steps(ctx workflow.Context, in delivery.RolloutInput) (out activities.StepResult, err error) {
-	view := &rolloutView{in: in}
+func steps(ctx workflow.Context, in delivery.RolloutInput, view *rolloutView) (out activities.StepResult, err error) {
 	defer func() { view.show(ctx) }()
-	tell := func(hook string) {
-		view.hook = hook
-		view.show(ctx)
-	}
-	before, err := hooks(ctx, in, delivery.HookPreApply, tell)
+	before, err := hooks(ctx, in, delivery.HookPreApply, view)
 	if err != nil || concluded(before) {
 		return before, err
 	}
@@ -40,24 +36,24 @@ func steps(ctx workflow.Context, in delivery.RolloutInput) (out activities.StepR
 	if err != nil || concluded(out) {
 		return out, err
 	}
-	after, err := hooks(ctx, in, delivery.HookPostApply, tell)
+	after, err := hooks(ctx, in, delivery.HookPostApply, view)
 	after.Applied, after.Pruned, after.Healthy = out.Applied, out.Pruned, out.Healthy
 	return after, err
 }
 
 // hooks runs those of one phase, one after another, until one of them concludes the rollout.
-func hooks(ctx workflow.Context, in delivery.RolloutInput, phase delivery.HookPhase, tell func(string)) (out activities.StepResult, err error) {
+func hooks(ctx workflow.Context, in delivery.RolloutInput, phase delivery.HookPhase, view *rolloutView) (out activities.StepResult, err error) {
 	all := in.HooksIn(phase)
 	for i, h := range all {
-		tell(h.Name + " is running")
+		view.tell(ctx, h.Name+" is running")
 		run := activities.HookInput{Rollout: in, Hook: h, Last: phase == delivery.HookPostApply && i == len(all)-1}
 		run.Rollout.Hooks = nil // the hub tells
 		out, err = result[activities.StepResult](ctx, runHook.start(ctx, hookSummary(h), run))
 		if err != nil || concluded(out) {
-			tell(h.Name + ": " + ended(out, 0, err))
+			view.tell(ctx, h.Name+": "+ended(out, 0, err))
 			return out, err
 		}
-		tell(h.Name + " is done")
+		view.tell(ctx, h.Name+" is done")
 	}
 	return out, nil
 }
@@ -119,6 +115,12 @@ func ended(s activities.StepResult, objects int, err error) string {
 type rolloutView struct {
 	in                             delivery.RolloutInput
 	hook, applied, pruned, healthy string
+}
+
+// tell shows where a hook stands.
+func (v *rolloutView) tell(ctx workflow.Context, hook string) {
+	v.hook = hook
+	v.show(ctx)
 }
 
 func (v *rolloutView) show(ctx workflow.Context) {

@@ -304,12 +304,7 @@ func removeHook(ctx context.Context, r *resolver, m *meta.RESTMapping, live *uns
 	if err := letGo(ctx, r, m, live); err != nil || live.GetDeletionTimestamp() != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	uid, policy := live.GetUID(), metav1.DeletePropagationBackground
-	err := r.client(m, live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy,
-	})
+	err := deleteObject(ctx, r.client(m, live.GetNamespace()), live.GetName(), live.GetUID())
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

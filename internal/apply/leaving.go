@@ -6,7 +6,7 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// CountLeaving is how many objects of a Record a render would have removed, as far as that is known without a word to the
+// CountLeaving is how many objects of a Record a render would have removed, those of hooks aside, as far as that is known without a word to the
 // target: an object without a namespace may be one of the target namespace or a cluster-scoped one.
 func CountLeaving(rec *Record, objects []*unstructured.Unstructured, targetNamespace string, createNamespace bool) int {
 	wished := make(map[delivery.ObjectRef]bool, 2*len(objects)+1)
@@ -22,8 +22,8 @@ func CountLeaving(rec *Record, objects []*unstructured.Unstructured, targetNames
 		wished[namespaceRef(targetNamespace)] = true
 	}
 	leaving := 0
-	for ref := range rec.entries {
-		if !wished[ref] {
+	for ref, e := range rec.entries {
+		if e.Hook == "" && !wished[ref] {
 			leaving++
 		}
 	}

@@ -154,8 +154,8 @@ func (p *plan) entries() []v1alpha1.InventoryEntry {
 }
 
 // split finds the entries of a Record that are not wished for. Stale ones are to be deleted or, where they are ignored by
-// now, given up. Renamed ones are the same
-// object as something that is wished for, by its UID, as when a kind moves to another group: they are forgotten only.
+// now, given up. Renamed ones are the same object as something that is wished for, by its UID, as when a kind moves to
+// another group: they are forgotten only.
 func (p *plan) split(rec *Record) (stale []v1alpha1.InventoryEntry, renamed []delivery.ObjectRef) {
 	wished := p.uids(rec)
 	for _, e := range rec.Entries() {

@@ -37,17 +37,7 @@ With --hook, a hook of the rollout that is under way is approved instead.`),
 	a.bind(cmd.Flags())
 	cmd.Flags().StringVar(&a.digest, "digest", "", "digest of the render that you have looked at, or the beginning of it")
 	cmd.Flags().StringVar(&a.hook, "hook", "", "hook that may pass")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := release(args)
-		if err != nil {
-			return err
-		}
-		h, err := flags.connect()
-		if err != nil {
-			return err
-		}
-		return a.run(cmd, h, name)
-	}
+	cmd.RunE = flags.onRelease(a.run)
 	return cmd
 }
 

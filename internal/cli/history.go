@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -43,22 +42,14 @@ func historyCommand(s Settings) *cobra.Command {
 	}
 	flags := newHubFlags(s, cmd.Flags())
 	f.bind(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := release(args)
-		if err != nil {
-			return err
-		}
-		h, err := flags.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = flags.onRelease(func(cmd *cobra.Command, h *hub, name string) error {
 		r, err := h.release(cmd.Context(), name)
 		if err != nil {
 			return err
 		}
 		found := historyOf(r)
 		return f.print(cmd.OutOrStdout(), found, func(out io.Writer) error { return found.table(out, time.Now()) })
-	}
+	})
 	return cmd
 }
 
@@ -68,7 +59,8 @@ func historyOf(r *v1alpha1.Release) history {
 		Rollouts: make([]rollout, 0, len(r.Status.History)+1),
 	}
 	kept := func(digest string) bool {
-		return slices.ContainsFunc(delivery.KeptRenders(&r.Status), func(ref v1alpha1.RenderRef) bool { return ref.Digest == digest })
+		_, kept := delivery.KeptRender(&r.Status, digest)
+		return kept
 	}
 	if last := r.Status.Rollout; last != nil && last.Phase == v1alpha1.RolloutRunning {
 		h.Rollouts = append(h.Rollouts, rollout{Kept: kept(last.Digest), RolloutRecord: v1alpha1.RolloutRecord{

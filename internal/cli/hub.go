@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,6 +80,21 @@ func (f *hubFlags) connect() (*hub, error) {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
 	return &hub{WithWatch: c, namespace: namespace}, nil
+}
+
+// onRelease runs a command that works on the one Release that its arguments name.
+func (f *hubFlags) onRelease(do func(cmd *cobra.Command, h *hub, name string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		_, name, err := object(args, releaseKind)
+		if err != nil {
+			return err
+		}
+		h, err := f.connect()
+		if err != nil {
+			return err
+		}
+		return do(cmd, h, name)
+	}
 }
 
 // read reads an object of the namespace by its name.

@@ -24,15 +24,7 @@ failure that no waiting heals, or before an approval (exit code 1). What it wait
 	}
 	flags := newHubFlags(s, cmd.Flags())
 	w.bind(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := release(args)
-		if err != nil {
-			return err
-		}
-		h, err := flags.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = flags.onRelease(func(cmd *cobra.Command, h *hub, name string) error {
 		at := time.Now().UTC().Format(time.RFC3339Nano)
 		r, err := h.change(cmd.Context(), name, func(r *v1alpha1.Release) error {
 			if r.Annotations == nil {
@@ -49,6 +41,6 @@ failure that no waiting heals, or before an approval (exit code 1). What it wait
 			asked := r.Annotations[v1alpha1.AnnotationRequestedAt]
 			return r.Status.LastHandledReconcileAt == at || asked != at && r.Status.LastHandledReconcileAt == asked // somebody asked later
 		})
-	}
+	})
 	return cmd
 }

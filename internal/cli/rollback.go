@@ -37,17 +37,7 @@ rollout.`),
 	cmd.Flags().StringVar(&b.to, "to", "", "number of the rollout, or digest of the kept render or the beginning of it")
 	cmd.Flags().BoolVar(&b.undo, "undo", false, "remove the pin, and deliver what the source holds")
 	cmd.MarkFlagsMutuallyExclusive("to", "undo")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := release(args)
-		if err != nil {
-			return err
-		}
-		h, err := flags.connect()
-		if err != nil {
-			return err
-		}
-		return b.run(cmd, h, name)
-	}
+	cmd.RunE = flags.onRelease(b.run)
 	return cmd
 }
 

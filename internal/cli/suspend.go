@@ -18,15 +18,7 @@ func suspendCommand(s Settings, suspend bool) *cobra.Command {
 		Example: fmt.Sprintf("  convoy %s release podinfo\n  convoy %s release/podinfo -n web", name, name),
 	}
 	flags := newHubFlags(s, cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := release(args)
-		if err != nil {
-			return err
-		}
-		h, err := flags.connect()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = flags.onRelease(func(cmd *cobra.Command, h *hub, name string) error {
 		was := false
 		r, err := h.change(cmd.Context(), name, func(r *v1alpha1.Release) error {
 			was = r.Spec.Suspend == suspend
@@ -44,6 +36,6 @@ func suspendCommand(s Settings, suspend bool) *cobra.Command {
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "Release %s/%s %s\n", r.Namespace, r.Name, done)
 		return nil
-	}
+	})
 	return cmd
 }

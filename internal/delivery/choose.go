@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +20,7 @@ func ShortDigest(digest string) string {
 func ChooseRender(s *v1alpha1.ReleaseStatus, want string) (v1alpha1.RenderRef, error) {
 	if number, err := strconv.ParseInt(want, 10, 64); err == nil {
 		if digest := digestOf(s, number); digest != "" {
-			ref, kept := keptRender(s, digest)
+			ref, kept := KeptRender(s, digest)
 			if !kept {
 				return ref, fmt.Errorf("the render of rollout %d, %s, is not kept any more; %s", number, ShortDigest(digest), whatIsKept(s))
 			}
@@ -29,7 +28,7 @@ func ChooseRender(s *v1alpha1.ReleaseStatus, want string) (v1alpha1.RenderRef, e
 		}
 	}
 	var found []v1alpha1.RenderRef
-	for _, ref := range kept(s) {
+	for _, ref := range KeptRenders(s) {
 		if hasDigest(ref.Digest, want) {
 			found = append(found, ref)
 		}
@@ -57,7 +56,7 @@ func RenderBefore(r *v1alpha1.Release) (v1alpha1.RenderRef, error) {
 		if past.Phase != v1alpha1.RolloutSucceeded || past.Digest == s.Rollout.Digest {
 			continue
 		}
-		ref, kept := keptRender(s, past.Digest)
+		ref, kept := KeptRender(s, past.Digest)
 		if !kept {
 			return ref, fmt.Errorf("the last other render that succeeded, %s of rollout %d, is not kept any more; %s", ShortDigest(past.Digest), past.Number, whatIsKept(s))
 		}
@@ -113,30 +112,10 @@ func digestOf(s *v1alpha1.ReleaseStatus, number int64) string {
 	return ""
 }
 
-// kept is KeptRenders, each once.
-func kept(s *v1alpha1.ReleaseStatus) []v1alpha1.RenderRef {
-	var once []v1alpha1.RenderRef
-	for _, ref := range KeptRenders(s) {
-		if !slices.Contains(once, ref) {
-			once = append(once, ref)
-		}
-	}
-	return once
-}
-
-func keptRender(s *v1alpha1.ReleaseStatus, digest string) (v1alpha1.RenderRef, bool) {
-	for _, ref := range kept(s) {
-		if ref.Digest == digest {
-			return ref, true
-		}
-	}
-	return v1alpha1.RenderRef{}, false
-}
-
 // whatIsKept names the kept renders, with the rollout that each had last.
 func whatIsKept(s *v1alpha1.ReleaseStatus) string {
 	var names []string
-	for _, ref := range kept(s) {
+	for _, ref := range KeptRenders(s) {
 		name := ShortDigest(ref.Digest)
 		if number := lastRolloutOf(s, ref.Digest); number > 0 {
 			name += fmt.Sprintf(" (rollout %d)", number)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,19 +63,20 @@ func HoldFor(r *v1alpha1.Release, d Due, approval *v1alpha1.Approval, now time.T
 	}, nil
 }
 
-// JudgeApprovals finds, among the Approvals of a namespace, the one that lets a rollout begin, and those that a render with this
-// digest voids. One that was used counts for the rollout that it was used for only; one of an earlier life counts for nothing.
-func JudgeApprovals(r *v1alpha1.Release, d Due, all []v1alpha1.Approval) (use *v1alpha1.Approval, void []*v1alpha1.Approval) {
+// JudgeApprovals finds, among the Approvals of a namespace, the one that lets a rollout begin, or a hook of it pass, and those
+// that its render voids. hook is empty for the rollout itself. One that was used counts for the rollout that it was used for only;
+// one of an earlier life of the Release counts for nothing.
+func JudgeApprovals(r *v1alpha1.Release, hook string, rollout int64, digest string, all []v1alpha1.Approval) (use *v1alpha1.Approval, void []*v1alpha1.Approval) {
 	for i := range all {
 		a := &all[i]
-		if a.Spec.ReleaseRef.Name != r.Name || a.Spec.Hook != "" || a.CreationTimestamp.Before(&r.CreationTimestamp) {
+		if a.Spec.ReleaseRef.Name != r.Name || a.Spec.Hook != hook || a.CreationTimestamp.Before(&r.CreationTimestamp) {
 			continue
 		}
-		used := a.Status.State == v1alpha1.ApprovalUsed && a.Status.Rollout == d.Number
+		used := a.Status.State == v1alpha1.ApprovalUsed && a.Status.Rollout == rollout
 		switch {
-		case a.Spec.Digest != d.Digest && a.Status.State == "":
+		case a.Spec.Digest != digest && a.Status.State == "":
 			void = append(void, a)
-		case a.Spec.Digest == d.Digest && (used || a.Status.State == "" && use == nil):
+		case a.Spec.Digest == digest && (used || a.Status.State == "" && use == nil):
 			use = a
 		}
 	}
@@ -110,16 +112,27 @@ func PinnedRevision(digest string) string { return pinnedPrefix + digest }
 // IsPinned reports whether a revision stands for a kept render.
 func IsPinned(revision string) bool { return strings.HasPrefix(revision, pinnedPrefix) }
 
-// KeptRenders are the renders of a Release that are kept, newest first.
+// KeptRenders are the renders of a Release that are kept, newest first, each once: what is pending may be an earlier one.
 func KeptRenders(s *v1alpha1.ReleaseStatus) []v1alpha1.RenderRef {
-	var kept []v1alpha1.RenderRef
-	if s.Pending != nil {
-		kept = append(kept, s.Pending.RenderRef)
-	}
+	var all []v1alpha1.RenderRef
 	if s.RenderRef != nil {
-		kept = append(kept, *s.RenderRef)
+		all = append(all, *s.RenderRef)
 	}
-	return append(kept, s.PreviousRenderRefs...)
+	all = append(all, s.PreviousRenderRefs...)
+	if s.Pending != nil && !slices.Contains(all, s.Pending.RenderRef) {
+		all = slices.Insert(all, 0, s.Pending.RenderRef)
+	}
+	return all
+}
+
+// KeptRender finds a kept render by its digest.
+func KeptRender(s *v1alpha1.ReleaseStatus, digest string) (ref v1alpha1.RenderRef, kept bool) {
+	for _, ref := range KeptRenders(s) {
+		if ref.Digest == digest {
+			return ref, true
+		}
+	}
+	return v1alpha1.RenderRef{}, false
 }
 
 // RevisionOf is the revision of the source that a kept render was made from, empty when that is forgotten.

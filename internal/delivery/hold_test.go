@@ -108,7 +108,7 @@ func TestAnApprovalCountsForOneRenderOfOneLife(t *testing.T) {
 			a := v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Name: "yes", CreationTimestamp: metav1.NewTime(born.Add(time.Hour))}}
 			a.Spec = v1alpha1.ApprovalSpec{ReleaseRef: v1alpha1.ReleaseRef{Name: r.Name}, Digest: due.Digest, ApprovedBy: "jane"}
 			tc.change(&a)
-			use, void := delivery.JudgeApprovals(r, due, []v1alpha1.Approval{a})
+			use, void := delivery.JudgeApprovals(r, "", due.Number, due.Digest, []v1alpha1.Approval{a})
 			if (use != nil) != tc.counts || (len(void) > 0) != tc.voided {
 				t.Errorf("counts %v, voided %v", use != nil, len(void) > 0)
 			}

@@ -54,25 +54,6 @@ func HookKind(h *v1alpha1.Hook) string {
 	return "Workflow"
 }
 
-// JudgeHookApprovals finds, among the Approvals of a namespace, the one that lets a run pass, and those for the hook that
-// the render with this digest voids. One of an earlier life of the Release counts for nothing.
-func JudgeHookApprovals(r *v1alpha1.Release, run *v1alpha1.HookStatus, digest string, all []v1alpha1.Approval) (use *v1alpha1.Approval, void []*v1alpha1.Approval) {
-	for i := range all {
-		a := &all[i]
-		if a.Spec.ReleaseRef.Name != r.Name || a.Spec.Hook != run.Name || a.CreationTimestamp.Before(&r.CreationTimestamp) {
-			continue
-		}
-		used := a.Status.State == v1alpha1.ApprovalUsed && a.Status.Rollout == run.Rollout
-		switch {
-		case a.Spec.Digest != digest && a.Status.State == "":
-			void = append(void, a)
-		case a.Spec.Digest == digest && (used || a.Status.State == "" && use == nil):
-			use = a
-		}
-	}
-	return use, void
-}
-
 // HooksIn are those of a rollout in one phase.
 func (in RolloutInput) HooksIn(phase HookPhase) []HookRef {
 	var refs []HookRef
