@@ -308,7 +308,7 @@ func (r *release) roll(ctx workflow.Context, rendered activities.RenderResult) e
 		WorkflowID:            delivery.RolloutWorkflowID(r.key.Namespace, r.key.Name, rendered.Rollout),
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WaitForCancellation:   true,
-		StaticSummary:         fmt.Sprintf("%d objects of %s to Cluster %s", rendered.Objects, r.key, r.outcome.Cluster),
+		StaticSummary:         fmt.Sprintf("%s of %s to Cluster %s", counted(rendered.Objects), r.key, r.outcome.Cluster),
 		TypedSearchAttributes: attributes(r.key, r.outcome.Cluster, r.outcome.Revision),
 	})
 	r.rollout = &rollout{number: rendered.Rollout, cancel: cancel, done: workflow.ExecuteChildWorkflow(rolling, Rollout, delivery.RolloutInput{

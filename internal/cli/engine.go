@@ -113,8 +113,11 @@ func stepOf(p *workflowpb.PendingActivityInfo) step {
 		s.State = "waiting for its next attempt"
 	}
 	var beat activities.Progress
-	if d := p.GetHeartbeatDetails(); d != nil && converter.GetDefaultDataConverter().FromPayloads(d, &beat) == nil && beat.Of > 0 {
-		s.Progress = fmt.Sprintf("%s, %d of %d", beat.Step, beat.Done, beat.Of)
+	if d := p.GetHeartbeatDetails(); d != nil && converter.GetDefaultDataConverter().FromPayloads(d, &beat) == nil {
+		s.Progress = beat.Step
+		if beat.Of > 0 {
+			s.Progress = fmt.Sprintf("%s, %d of %d", beat.Step, beat.Done, beat.Of)
+		}
 	}
 	return s
 }
