@@ -78,11 +78,11 @@ func lookUntil(started time.Time, timeout time.Duration, now time.Time) time.Tim
 
 // unhealthy concludes a rollout whose objects are not healthy. What controllers say of them may quote anything.
 func (a *Activities) unhealthy(ctx context.Context, s *step, out StepResult, reason, what string, of int, all []observe.Finding) (StepResult, error) {
-	objects, err := a.objects(ctx, s)
+	content, err := a.content(ctx, s)
 	if err != nil {
 		return StepResult{}, err
 	}
-	message := apply.Scrub(objects, fmt.Sprintf("%d of %d objects %s: %s", len(all), of, what, findings(all)))
+	message := apply.Scrub(content.Objects, fmt.Sprintf("%d of %d objects %s: %s", len(all), of, what, findings(all)))
 	return a.failed(ctx, s, out, v1alpha1.ConditionHealthy, reason, message)
 }
 

@@ -21,8 +21,9 @@ import (
 type hookStep struct {
 	*step
 	input HookInput
-	// hook is nil when it is no longer in the spec.
+	// hook is nil when it is no longer there.
 	hook *v1alpha1.Hook
+	plan hookPlan
 	// run is what the hub knows of the run. It is new when begun is false.
 	run   v1alpha1.HookStatus
 	begun bool
@@ -87,7 +88,10 @@ func (a *Activities) hookStep(ctx context.Context, in HookInput) (*hookStep, err
 		return nil, err
 	}
 	r, name := h.release, in.Hook
-	h.hook = delivery.HookOf(r, name.Name, name.Phase)
+	if h.plan, err = a.hooksOf(ctx, r, in); err != nil {
+		return nil, err
+	}
+	h.hook = delivery.HookOf(h.plan.all, name.Name, name.Phase)
 	if run := delivery.HookRunOf(r, name.Name, name.Phase, in.Rollout.Number); run != nil {
 		h.run, h.begun = *run, true
 		return h, nil
@@ -122,7 +126,7 @@ func (h *hookStep) asksFor(r *v1alpha1.Release) bool {
 // beginHook prepares a run and records that it begins, unless that was recorded before. over: there is nothing to do.
 func (a *Activities) beginHook(ctx context.Context, h *hookStep) (over bool, err error) {
 	if h.hook == nil {
-		return h.conclude(v1alpha1.HookSkipped, "the hook is no longer in the spec"), nil
+		return h.conclude(v1alpha1.HookSkipped, "the hook is no longer there"), nil
 	}
 	facts := delivery.NewContext(h.cluster, h.release)
 	if !h.begun {
@@ -324,7 +328,11 @@ func (h *hookStep) message() string {
 
 // hookOver leaves nothing running of a run that has ended, and says how it ended.
 func (a *Activities) hookOver(ctx context.Context, h *hookStep) (StepResult, error) {
-	if err := a.cleanHook(ctx, h); err != nil {
+	err := a.cleanHook(ctx, h)
+	if err == nil {
+		err = a.sweepChart(ctx, h)
+	}
+	if err != nil {
 		return StepResult{}, a.hookTrouble(ctx, h, err)
 	}
 	out := StepResult{}
@@ -360,13 +368,4 @@ func (a *Activities) dropHook(ctx context.Context, h *hookStep) {
 	if err != nil {
 		activity.GetLogger(ctx).Warn("cannot stop what a hook has begun", "hook", h.run.Name, "error", typesOf(err))
 	}
-}
-
-// hookNames are the names of the hooks of a Release.
-func hookNames(r *v1alpha1.Release) []string {
-	names := make([]string, 0, len(r.Spec.Hooks))
-	for i := range r.Spec.Hooks {
-		names = append(names, r.Spec.Hooks[i].Name)
-	}
-	return names
 }

@@ -47,28 +47,36 @@ func (a *Activities) deedOf(ctx context.Context, h *hookStep, c delivery.Context
 	case h.hook.Approval != nil:
 		return a.approvalDeed(h, c)
 	}
+	if of, ok := h.plan.chart[h.hook.Name]; ok {
+		return a.chartDeed(h, of), nil
+	}
 	return deed{}, failure.Terminal(v1alpha1.ReasonHookFailed, nil, "this convoy does not know what the hook does: it is older than the definition of Releases")
 }
 
 func (h *hookStep) id() string { return delivery.HookRunID(string(h.release.UID), &h.run) }
 
-// jobDeed makes an object and waits for its result.
+// jobDeed makes the object of a template.
 func (a *Activities) jobDeed(h *hookStep, c delivery.Context) (deed, error) {
 	o, err := hook.Object(h.hook.Job, c, h.id())
 	if err != nil {
 		return deed{}, err
 	}
+	return a.objectDeed(h, o), nil
+}
+
+// objectDeed makes an object and waits for its result.
+func (a *Activities) objectDeed(h *hookStep, o *unstructured.Unstructured) deed {
 	var made *apply.HookObject
 	judge := &hook.Judge{}
 	return deed{
 		object: hook.RefOf(o, h.release.Spec.TargetNamespace),
-		start: func(ctx context.Context) error {
+		start: func(ctx context.Context) (err error) {
 			if err := a.reach(ctx, h); err != nil {
 				return err
 			}
 			defer h.end() // a wait is no load
 			made, err = apply.StartHook(ctx, h.target, a.Ledger, apply.HookRequest{
-				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: h.entry(),
+				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: entryOf(&h.run),
 				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record, Resumed: h.begun,
 				CreateNamespace: h.release.Spec.CreateNamespace,
 				Objects:         func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
@@ -89,11 +97,13 @@ func (a *Activities) jobDeed(h *hookStep, c delivery.Context) (deed, error) {
 		},
 		first: 200 * time.Millisecond, last: 3 * time.Second,
 		end: func(ctx context.Context) error { return a.cleanObject(ctx, h) },
-	}, nil
+	}
 }
 
-// entry is how the inventory names the run.
-func (h *hookStep) entry() string { return strconv.FormatInt(h.run.Rollout, 10) + "/" + h.run.Name }
+// entryOf is how the inventory names a run.
+func entryOf(run *v1alpha1.HookStatus) string {
+	return strconv.FormatInt(run.Rollout, 10) + "/" + run.Name
+}
 
 // named puts the object before what is said of it.
 func named(o *v1alpha1.HookObject, text string) string {
@@ -119,11 +129,11 @@ func (a *Activities) lastRender(ctx context.Context, h *hookStep) ([]*unstructur
 	if h.release.Status.RenderRef == nil {
 		return nil, nil
 	}
-	objects, err := a.objects(ctx, h.step)
+	content, err := a.content(ctx, h.step)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
-	return objects, nil
+	return content.All(), nil
 }
 
 // healthOf is what internal/observe says of an object, for a hook.
@@ -154,28 +164,6 @@ func (a *Activities) cancelHook(ctx context.Context, h *hookStep) error {
 
 func (h *hookStep) workflowID() string {
 	return delivery.HookWorkflowID(h.release.Namespace, h.release.Name, &h.run, h.id())
-}
-
-// cleanObject lets an object that has its result go, and deletes one that has none.
-func (a *Activities) cleanObject(ctx context.Context, h *hookStep) error {
-	if h.record == nil {
-		if err := a.reach(ctx, h); err != nil {
-			return err
-		}
-		defer h.end()
-	}
-	o, err := apply.FindHook(ctx, h.target, h.record, delivery.HookRunName(string(h.release.UID), &h.run), h.entry())
-	if err != nil || o == nil {
-		return err
-	}
-	live, err := o.Get(ctx)
-	switch {
-	case err != nil || live == nil:
-		return err
-	case hook.Ended(live, healthOf):
-		return o.Release(ctx)
-	}
-	return o.Remove(ctx)
 }
 
 // checkDeed waits until an expression over live objects is true.

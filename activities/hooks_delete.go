@@ -72,20 +72,24 @@ func (a *Activities) deletionStep(ctx context.Context, in HookInput) (*step, err
 // hooksDue are the hooks of a deletion in one phase that have to run before it goes on. It fails while one that has failed
 // holds the deletion.
 func (a *Activities) hooksDue(ctx context.Context, r *v1alpha1.Release, phase v1alpha1.HookPhase) ([]delivery.HookRef, error) {
-	if len(delivery.HooksOf(r, phase)) == 0 {
-		return nil, nil
+	plan, err := a.deletionHooks(ctx, r)
+	if err != nil || len(delivery.HookRefs(plan.all, phase)) == 0 {
+		return nil, err
 	}
 	mendable, err := a.mendable(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	due, held := delivery.HooksDue(r, phase, mendable)
+	due, held := delivery.HooksDue(r, plan.all, phase, mendable)
 	if held == nil {
 		return due, nil
 	}
-	return nil, paced(ctx, r, failure.Transient(v1alpha1.ReasonHookFailed, nil,
-		"hook %s (%s) failed: %s; mend it and set the annotation %s to another value, set its onFailure to Continue, or remove it from spec.hooks",
-		held.Name, held.Phase, held.Message, v1alpha1.AnnotationRequestedAt))
+	without := "set its onFailure to Continue, or remove it from spec.hooks"
+	if _, ofChart := plan.chart[held.Name]; ofChart {
+		without = "or set spec.render.helm.disableHooks"
+	}
+	return nil, paced(ctx, r, failure.Transient(v1alpha1.ReasonHookFailed, nil, "hook %s (%s) failed: %s; mend it and set the annotation %s to another value, %s",
+		held.Name, held.Phase, held.Message, v1alpha1.AnnotationRequestedAt, without))
 }
 
 // preDelete are the hooks that are due before anything is removed. Where nothing was ever applied there is nothing to

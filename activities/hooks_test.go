@@ -268,7 +268,7 @@ func TestADeletionRunsItsHooksInOrderAndIsHeldByOneThatFailed(t *testing.T) {
 	pre, post := v1alpha1.HookPreDelete, v1alpha1.HookPostDelete
 	r := hooks(pre, post, pre, v1alpha1.HookPreApply)
 	names := func(mendable bool) string {
-		due, held := delivery.HooksDue(r, pre, mendable)
+		due, held := delivery.HooksDue(r, r.Spec.Hooks, pre, mendable)
 		var all []string
 		for _, h := range due {
 			all = append(all, h.Name)

@@ -62,7 +62,7 @@ func (a *Activities) RenderRelease(ctx context.Context, in RevisionInput) (Rende
 	if err != nil {
 		return RenderResult{}, err
 	}
-	return a.rendered(ctx, r, c, out.Objects, status.Render{
+	return a.rendered(ctx, r, c, out.Content, status.Render{
 		Inputs: delivery.InputsDigest(r, c, in.Revision, reads...), Source: held, Ref: ref, Objects: count(out.Objects),
 		Render: v1alpha1.RenderStatus{Type: out.Type, Skipped: out.Skipped}, Mutations: out.Mutations,
 	})
@@ -80,15 +80,15 @@ func (a *Activities) pinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha
 		return a.refused(ctx, r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, nil,
 			"spec.pinnedRender: the render %s is not kept; status.renderRef and status.previousRenderRefs have those that are", digest))
 	}
-	objects, err := a.Renders.Get(ctx, r.Namespace, ref)
+	content, err := a.Renders.Get(ctx, r.Namespace, ref)
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return a.refused(ctx, r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, f, "spec.pinnedRender: %s", f.Message))
 	}
 	if err != nil {
 		return RenderResult{}, err
 	}
-	return a.rendered(ctx, r, c, objects, status.Render{
-		Inputs: delivery.InputsDigest(r, c, revision), Ref: ref, Objects: count(objects), Pinned: true,
+	return a.rendered(ctx, r, c, content, status.Render{
+		Inputs: delivery.InputsDigest(r, c, revision), Ref: ref, Objects: count(content.Objects), Pinned: true,
 		Source: v1alpha1.SourceStatus{Revision: delivery.RevisionOf(&r.Status, digest)},
 	})
 }
@@ -185,6 +185,7 @@ func chartInput(r *v1alpha1.Release, read inputs, kubernetesVersion string, apis
 	}
 	in.ReleaseName = cmp.Or(settings.ReleaseName, r.Name)
 	in.IncludeCRDs = settings.IncludeCRDs == nil || *settings.IncludeCRDs
+	in.DisableHooks = settings.DisableHooks
 	layers := read.values
 	if settings.Values != nil {
 		layers = append(layers, render.ValuesLayer{Name: "spec.render.helm.values", Content: settings.Values.Raw})
@@ -205,19 +206,19 @@ func refuseEmpty(r *v1alpha1.Release, out *render.Output) error {
 }
 
 // rendered writes the status of a render and, with it, the number of the rollout that is due, if it may begin now.
-func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, objects []*unstructured.Unstructured, in status.Render) (RenderResult, error) {
-	result := RenderResult{Life: Alive, Digest: in.Ref.Digest, Objects: len(objects)}
+func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, content render.Content, in status.Render) (RenderResult, error) {
+	result := RenderResult{Life: Alive, Digest: in.Ref.Digest, Objects: len(content.Objects)}
 	due := delivery.Due{Digest: in.Ref.Digest, Cluster: delivery.ClusterIdentity(c)}
 	due.Number = delivery.NextRollout(&r.Status, due.Digest, due.Cluster)
 	rollout := v1alpha1.RolloutStatus{
 		Number: due.Number, Phase: v1alpha1.RolloutRunning, Digest: due.Digest, Cluster: due.Cluster, ClusterName: c.Name,
 		Generation: r.Generation, Revision: in.Source.Revision, Objects: in.Objects,
 		WorkflowID: delivery.RolloutWorkflowID(r.Namespace, r.Name, due.Number), StartTime: metav1.NewTime(time.Now()),
-		Trigger: delivery.TriggerOf(r, due.Digest, in.Source.Revision, due.Cluster),
+		Trigger: delivery.TriggerOf(r, due.Digest, in.Source.Revision, due.Cluster), Operation: delivery.OperationOf(r, due.Cluster),
 	}
 	last := r.Status.Rollout
 	if begins := due.Number != 0 && (last == nil || last.Number != due.Number); begins {
-		hold, use, err := a.hold(ctx, r, due, objects)
+		hold, use, err := a.hold(ctx, r, due, content.Objects)
 		if f, ok := failure.As(err); ok && f.Terminal {
 			return a.refused(ctx, r, f)
 		}
@@ -237,8 +238,9 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 			status.Rendered(r, in)
 			return
 		}
-		result.Hooks = delivery.HooksOf(r, v1alpha1.HookPreApply, v1alpha1.HookPostApply, v1alpha1.HookOnFailure)
 		status.RolloutStarted(r, in, rollout)
+		plan := planHooks(r, r.Status.Rollout.Operation, content)
+		result.Hooks = delivery.HookRefs(plan.all, v1alpha1.HookPreApply, v1alpha1.HookPostApply, v1alpha1.HookOnFailure)
 	})
 	if err != nil {
 		return RenderResult{}, fmt.Errorf("record the render: %w", err)

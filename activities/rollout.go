@@ -8,13 +8,13 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/room"
 	"kumodo.io/convoy/internal/status"
 )
@@ -227,13 +227,13 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return out, err
 	}
 	defer s.end()
-	objects, err := a.objects(ctx, s)
+	content, err := a.content(ctx, s)
 	if err != nil {
 		return StepResult{}, err
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
-		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
-		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: hookNames(s.release), Record: s.record, Progress: beat.progress,
+		Owner: s.owner, Objects: content.Objects, TargetNamespace: s.release.Spec.TargetNamespace,
+		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: hookNames(s.release, content), Record: s.record, Progress: beat.progress,
 		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen,
 	})
 	if f, ok := failure.As(err); ok && f.Terminal {
@@ -250,9 +250,9 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	switch {
 	case changes.Retry():
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying,
-			failure.Transient(v1alpha1.ReasonApplyRetrying, nil, "%s", objectErrors(changes.Failed, len(objects))))
+			failure.Transient(v1alpha1.ReasonApplyRetrying, nil, "%s", objectErrors(changes.Failed, len(content.Objects))))
 	case len(changes.Failed) > 0:
-		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, changes.Failed[0].Reason, objectErrors(changes.Failed, len(objects)))
+		return a.failed(ctx, s, out, v1alpha1.ConditionApplied, changes.Failed[0].Reason, objectErrors(changes.Failed, len(content.Objects)))
 	case out.Prune > 0:
 		out.Superseded, err = a.tell(ctx, s, func(*v1alpha1.Release) {}) // the warnings, if there are any
 		return out, err
@@ -275,8 +275,8 @@ func mayPrune(r *v1alpha1.Release) bool {
 	}
 }
 
-// objects are those of the render that the rollout applies.
-func (a *Activities) objects(ctx context.Context, s *step) ([]*unstructured.Unstructured, error) {
+// content is the render that the rollout applies.
+func (a *Activities) content(ctx context.Context, s *step) (render.Content, error) {
 	return a.Renders.Get(ctx, s.release.Namespace, *s.release.Status.RenderRef)
 }
 
@@ -292,14 +292,14 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	if !mayPrune(s.release) { // it did when the step was scheduled
 		return a.pruned(ctx, s, in, StepResult{})
 	}
-	objects, err := a.objects(ctx, s)
+	content, err := a.content(ctx, s)
 	if err != nil {
 		return StepResult{}, err
 	}
 	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
 		return apply.Prune(ctx, s.target, a.Ledger, apply.PruneRequest{
-			Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
-			Hooks: hookNames(s.release), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
+			Owner: s.owner, Objects: content.Objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
+			Hooks: hookNames(s.release, content), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
 		})
 	})
 	out.Pruned = removal.Removed + len(removal.Left)

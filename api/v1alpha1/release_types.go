@@ -149,6 +149,9 @@ type HelmRender struct {
 	// +optional
 	// +kubebuilder:default=true
 	IncludeCRDs *bool `json:"includeCRDs,omitempty"`
+	// DisableHooks leaves out the hooks of the chart: they run neither in rollouts nor in the deletion.
+	// +optional
+	DisableHooks bool `json:"disableHooks,omitempty"`
 }
 
 // ValuesReference names values of a chart: one entry of a ConfigMap or Secret that holds them as YAML.
@@ -267,7 +270,7 @@ type SourceStatus struct {
 type RenderStatus struct {
 	// Type that was given or found out.
 	Type RenderType `json:"type"`
-	// Skipped are files of a plain source that hold no object, at most ten.
+	// Skipped are files of a plain source that hold no object, and tests and disabled hooks of a chart, at most ten.
 	// +optional
 	// +listType=atomic
 	Skipped []string `json:"skipped,omitempty"`

@@ -42,6 +42,9 @@ type RolloutStatus struct {
 	// Trigger is what began it.
 	// +optional
 	Trigger RolloutTrigger `json:"trigger,omitempty"`
+	// Operation is what it is to the hooks of a chart.
+	// +optional
+	Operation RolloutOperation `json:"operation,omitempty"`
 	// Approval that let it begin, if it needed one.
 	// +optional
 	Approval *ApprovalUse `json:"approval,omitempty"`
@@ -60,6 +63,19 @@ type RolloutStatus struct {
 	// +kubebuilder:validation:MaxItems=10
 	Warnings []string `json:"warnings,omitempty"`
 }
+
+// RolloutOperation is what a rollout is to the hooks of a chart: which of them run.
+type RolloutOperation string
+
+// The operations.
+const (
+	// OperationInstall: no rollout to this cluster has succeeded yet.
+	OperationInstall RolloutOperation = "Install"
+	// OperationUpgrade: one has.
+	OperationUpgrade RolloutOperation = "Upgrade"
+	// OperationRollback: one has, and spec.pinnedRender names the render.
+	OperationRollback RolloutOperation = "Rollback"
+)
 
 // RolloutTrigger is what began a rollout.
 type RolloutTrigger string

@@ -202,9 +202,9 @@ func (r *rendering) served(_ context.Context, c *v1alpha1.Cluster) (connect.APIs
 	return apis, nil
 }
 
-// print writes the objects.
+// print writes the objects, and those of the hooks.
 func (r *rendering) print(out io.Writer, rendered *render.Output) error {
-	for _, o := range rendered.Objects {
+	for _, o := range rendered.All() {
 		text, err := o.MarshalJSON()
 		if err == nil && r.Output == "yaml" {
 			text, err = yaml.JSONToYAML(text)
@@ -223,6 +223,9 @@ func (r *rendering) print(out io.Writer, rendered *render.Output) error {
 // report writes what is known besides the objects.
 func report(out io.Writer, bundle *source.Bundle, rendered *render.Output) {
 	_, _ = fmt.Fprintf(out, "revision %s\n%s of %d objects\ndigest %s\n", bundle.Revision, rendered.Type, len(rendered.Objects), rendered.Digest)
+	for _, h := range rendered.Hooks {
+		_, _ = fmt.Fprintf(out, "hook %s for %s\n", h.Name, strings.Join(h.Events, ", "))
+	}
 	for _, name := range rendered.Skipped {
 		_, _ = fmt.Fprintf(out, "skipped %s\n", name)
 	}

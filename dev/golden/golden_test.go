@@ -2,9 +2,9 @@ package golden
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -86,8 +86,8 @@ ui: {message: "1e3", color: "#34577c"}
 	}, "sha256:c8ba7f644b7cde4c4ef9b451f59ec8092dd211ee79ccabf68f46aaccee1e6845", 9},
 	{"cert-manager, chart", func(t *testing.T) render.Input {
 		t.Helper()
-		return render.Input{Files: certManagerChart(t), Helm: values("crds: {enabled: true}\nstartupapicheck: {enabled: false}\n")}
-	}, "sha256:224cc28f1c162afe0199fa30717ae7c16b18f80eae7bbd9f0105fcc421de2d95", 48},
+		return render.Input{Files: certManagerChart(t), Helm: values("crds: {enabled: true}\n")}
+	}, "sha256:8748740bc911cc476b75db254f9951a0a54daca1a537711fe2d3d8fa487fd724", 48},
 	{"prometheus-operator, plain", func(t *testing.T) render.Input {
 		t.Helper()
 		return render.Input{Files: only(prometheusOperator.files(t, "."), "bundle.yaml")}
@@ -146,7 +146,7 @@ func TestPublicInputsRenderAsHelmKustomizeAndADecoderDo(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(byName(t, want), byName(t, out.Objects)); diff != "" {
+			if diff := cmp.Diff(byName(t, want), byName(t, out.All())); diff != "" {
 				t.Errorf("objects (-theirs +ours):\n%.4000s", diff)
 			}
 		})
@@ -212,7 +212,7 @@ func decoded(t *testing.T, text []byte) (objects []*unstructured.Unstructured) {
 	}
 }
 
-// byHelm is what "helm template --include-crds" prints, without tests.
+// byHelm is what "helm template --include-crds" prints, its hooks too, without tests.
 func byHelm(t *testing.T, in render.Input) []*unstructured.Unstructured {
 	t.Helper()
 	var buffered []*archive.BufferedFile
@@ -238,6 +238,11 @@ func byHelm(t *testing.T, in render.Input) []*unstructured.Unstructured {
 		t.Fatalf("Helm gives a %T", releaser)
 	}
 	objects := decoded(t, []byte(release.Manifest))
+	for _, h := range release.Hooks {
+		if !slices.Contains(h.Events, helmrelease.HookTest) {
+			objects = append(objects, decoded(t, []byte(h.Manifest))...)
+		}
+	}
 	for _, o := range objects { // convoy keeps what Helm keeps, by its own annotation
 		if annotations := o.GetAnnotations(); annotations["helm.sh/resource-policy"] == "keep" {
 			annotations["convoy.kumodo.io/prune"] = "disabled"
@@ -327,10 +332,16 @@ func TestTheSameInputsGiveTheSameDigestEachTimeAndInAnotherProcess(t *testing.T)
 	}
 }
 
-func TestAHookOfAPublicChartIsRefusedByName(t *testing.T) {
-	in := render.Input{Files: certManagerChart(t), Helm: values("crds: {enabled: true}\n")}
-	_, err := render.Render(context.Background(), in)
-	if err == nil || !strings.Contains(err.Error(), "startupapicheck") || !strings.Contains(err.Error(), "post-install") {
-		t.Errorf("error %v", err)
+func TestHooksOfAPublicChartAreKeptApart(t *testing.T) {
+	out := rendered(t, render.Input{Files: certManagerChart(t), Helm: values("crds: {enabled: true}\n")})
+	var hooks []string
+	for _, h := range out.For("post-install") {
+		hooks = append(hooks, fmt.Sprintf("%d %s", h.Weight, h.Name))
+	}
+	if got, want := strings.Join(hooks, "\n"), strings.Join([]string{
+		"-5 ServiceAccount.app-cert-manager-startupapicheck", "-5 Role.app-cert-manager-startupapicheck:create-cert",
+		"-5 RoleBinding.app-cert-manager-startupapicheck:create-cert", "1 Job.app-cert-manager-startupapicheck",
+	}, "\n"); got != want {
+		t.Errorf("post-install runs\n%s", got)
 	}
 }

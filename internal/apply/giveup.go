@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,11 +46,15 @@ func unmarkPatch(live *unstructured.Unstructured, manager string) ([]byte, error
 	if len(others) == 0 {
 		others = []metav1.ManagedFieldsEntry{{}} // one empty entry is how the API says none; an empty list means no change
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{
+	metadata := map[string]any{
 		"uid":             live.GetUID(),
 		"resourceVersion": live.GetResourceVersion(),
-		"labels":          map[string]any{v1alpha1.LabelOwner: nil},
-		"annotations":     map[string]any{v1alpha1.AnnotationRelease: nil},
+		"labels":          map[string]any{v1alpha1.LabelOwner: nil, v1alpha1.LabelHookOwner: nil},
+		"annotations":     map[string]any{v1alpha1.AnnotationRelease: nil, v1alpha1.AnnotationHook: nil},
 		"managedFields":   others,
-	}})
+	}
+	if slices.Contains(live.GetFinalizers(), v1alpha1.HookFinalizer) {
+		metadata["finalizers"] = withoutHookFinalizer(live)
+	}
+	return json.Marshal(map[string]any{"metadata": metadata})
 }

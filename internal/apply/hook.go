@@ -193,6 +193,7 @@ func (s *hookStarter) clearEarlier(ctx context.Context, lost bool) error {
 		return nil
 	}
 	r := newRemover(s.target, s.Owner, func(delivery.ObjectRef) bool { return false }, 0, newReporter(nil, len(earlier)))
+	r.again = true
 	if err := r.clear(ctx, earlier); err != nil {
 		return err
 	}
@@ -279,13 +280,11 @@ func hookMarked(o *unstructured.Unstructured, namespace string, owner delivery.O
 
 // letGo takes convoy's finalizer off an object of a hook.
 func letGo(ctx context.Context, r *resolver, m *meta.RESTMapping, live *unstructured.Unstructured) error {
-	finalizers := live.GetFinalizers()
-	if !slices.Contains(finalizers, v1alpha1.HookFinalizer) {
+	if !slices.Contains(live.GetFinalizers(), v1alpha1.HookFinalizer) {
 		return nil
 	}
-	finalizers = slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == v1alpha1.HookFinalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "finalizers": finalizers,
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "finalizers": withoutHookFinalizer(live),
 	}})
 	if err != nil {
 		return err
@@ -297,6 +296,10 @@ func letGo(ctx context.Context, r *resolver, m *meta.RESTMapping, live *unstruct
 		return nil
 	}
 	return err
+}
+
+func withoutHookFinalizer(live *unstructured.Unstructured) []string {
+	return slices.DeleteFunc(slices.Clone(live.GetFinalizers()), func(f string) bool { return f == v1alpha1.HookFinalizer })
 }
 
 // removeHook deletes an object of a hook and lets it go.

@@ -63,6 +63,7 @@ type remover struct {
 	keeps    func(delivery.ObjectRef) bool // what stays: a Namespace or definition that it needs survives
 	wished   map[string]bool               // UIDs of what stays, under whatever name or in whatever record
 	keepAll  bool                          // take the marks off everything, and delete nothing
+	again    bool                          // what a hook made is made again right away
 	ignored  map[delivery.ObjectRef]bool   // what is given up because the render says to ignore it
 	spare    string                        // a Namespace that is given up when it holds what is not ours
 	parallel int
@@ -200,6 +201,9 @@ func (r *remover) judge(ctx context.Context, m *meta.RESTMapping, e v1alpha1.Inv
 	case isAsked && asked != live.GetUID():
 		return look{verdict: gone}, nil
 	case e.Hook != "" && live.GetLabels()[v1alpha1.LabelHookOwner] == r.owner.Key():
+		if !r.again && r.outlives(ref, live) {
+			return r.giveUp(ctx, m, live)
+		}
 		return r.removeHook(ctx, m, live)
 	case e.Hook != "":
 		return look{verdict: left}, nil
@@ -241,7 +245,12 @@ func (r *remover) delete(ctx context.Context, m *meta.RESTMapping, ref delivery.
 	return r.refusedOr(err, "delete")
 }
 
-// removeHook deletes what a hook made, also where workloads are kept: it has done its work.
+// outlives reports whether the object of a hook stays where objects stay. What runs to an end has done its work.
+func (r *remover) outlives(ref delivery.ObjectRef, live *unstructured.Unstructured) bool {
+	return r.keepAll && !delivery.RunsOnce(ref.GroupKind()) || live.GetAnnotations()[v1alpha1.AnnotationPrune] == "disabled"
+}
+
+// removeHook deletes what a hook made.
 func (r *remover) removeHook(ctx context.Context, m *meta.RESTMapping, live *unstructured.Unstructured) (look, error) {
 	if err := removeHook(ctx, r.resolve, m, live); err != nil {
 		return r.refusedOr(err, "delete")

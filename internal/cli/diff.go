@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -68,7 +67,7 @@ differs, and 2 when the comparison failed.`),
 // wish is what a Release would have on its target.
 type wish struct {
 	release *v1alpha1.Release
-	objects []*unstructured.Unstructured
+	content render.Content
 	name    string
 }
 
@@ -93,7 +92,7 @@ func (c *comparison) run(cmd *cobra.Command, flags *hubFlags, args []string) (in
 	if c.live {
 		return c.againstTarget(ctx, cmd, h, w)
 	}
-	var applied []*unstructured.Unstructured
+	var applied render.Content
 	from := "nothing"
 	if ref := w.release.Status.RenderRef; ref != nil {
 		from = "applied"
@@ -101,9 +100,9 @@ func (c *comparison) run(cmd *cobra.Command, flags *hubFlags, args []string) (in
 			return 0, err
 		}
 	}
-	differ, err := compare(cmd.OutOrStdout(), from, w.name, pairs(applied, w.objects))
+	differ, err := compare(cmd.OutOrStdout(), from, w.name, pairs(applied.All(), w.content.All()))
 	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the render of the last rollout and the %s one\n", differ, len(w.objects), w.name)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the render of the last rollout and the %s one\n", differ, len(w.content.All()), w.name)
 	}
 	return differ, err
 }
@@ -136,7 +135,7 @@ func (c *comparison) wish(ctx context.Context, in io.Reader, h *hub, renders *re
 	default:
 		return nil, nil
 	}
-	w.objects, err = renders.Get(ctx, r.Namespace, ref)
+	w.content, err = renders.Get(ctx, r.Namespace, ref)
 	return w, err
 }
 
@@ -155,7 +154,7 @@ func (c *comparison) ofFile(ctx context.Context, in io.Reader, h *hub) (*wish, e
 		known.Namespace, known.Name = r.Namespace, r.Name
 	}
 	known.Spec = r.Spec
-	return &wish{release: &known, objects: out.Objects, name: "rendered"}, nil
+	return &wish{release: &known, content: out.Content, name: "rendered"}, nil
 }
 
 // againstTarget compares with what is on the target.
@@ -184,7 +183,7 @@ func (c *comparison) againstTarget(ctx context.Context, cmd *cobra.Command, h *h
 	for _, failed := range preview.Failed {
 		fmt.Fprintln(cmd.ErrOrStderr(), failed)
 	}
-	return differ, fmt.Errorf("the target would refuse %d of %d objects", len(preview.Failed), len(w.objects))
+	return differ, fmt.Errorf("the target would refuse %d of %d objects", len(preview.Failed), len(w.content.Objects))
 }
 
 func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Preview, error) {
@@ -213,7 +212,7 @@ func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Previe
 	}
 	defer done()
 	return apply.DryRun(ctx, target, apply.Request{
-		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.objects, TargetNamespace: r.Spec.TargetNamespace,
+		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.content.Objects, TargetNamespace: r.Spec.TargetNamespace,
 		CreateNamespace: r.Spec.CreateNamespace, Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
 	})
 }

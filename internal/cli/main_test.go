@@ -99,7 +99,7 @@ func (w *world) settings() Settings {
 			Render: func(context.Context, io.Reader, client.Reader) (*v1alpha1.Release, *render.Output, error) {
 				r := newRelease(w.namespace)
 				r.Name = file
-				return r, &render.Output{Objects: w.rendered}, nil
+				return r, &render.Output{Content: render.Content{Objects: w.rendered}}, nil
 			},
 		},
 	}

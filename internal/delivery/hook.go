@@ -14,7 +14,7 @@ import (
 type HookRef struct {
 	Name  string    `json:"name"`
 	Phase HookPhase `json:"phase"`
-	// Kind is for the people who watch: Job, HTTP, Check, Workflow or Approval.
+	// Kind is Job, HTTP, Check, Workflow, Approval or, for a hook that a chart brings, HookChart.
 	Kind string `json:"kind"`
 }
 
@@ -28,11 +28,11 @@ const (
 	HookOnFailure = v1alpha1.HookOnFailure
 )
 
-// HooksOf are the hooks of a Release in some phases, in the order of the spec.
-func HooksOf(r *v1alpha1.Release, phases ...v1alpha1.HookPhase) []HookRef {
+// HookRefs name, of some hooks, those of some phases.
+func HookRefs(hooks []v1alpha1.Hook, phases ...v1alpha1.HookPhase) []HookRef {
 	var refs []HookRef
-	for i := range r.Spec.Hooks {
-		if h := &r.Spec.Hooks[i]; slices.Contains(phases, h.Phase) {
+	for i := range hooks {
+		if h := &hooks[i]; slices.Contains(phases, h.Phase) {
 			refs = append(refs, HookRef{Name: h.Name, Phase: h.Phase, Kind: HookKind(h)})
 		}
 	}
@@ -50,8 +50,10 @@ func HookKind(h *v1alpha1.Hook) string {
 		return "Check"
 	case h.Approval != nil:
 		return "Approval"
+	case h.Workflow != nil:
+		return "Workflow"
 	}
-	return "Workflow"
+	return HookChart
 }
 
 // HooksIn are those of a rollout in one phase.
@@ -65,10 +67,10 @@ func (in RolloutInput) HooksIn(phase HookPhase) []HookRef {
 	return refs
 }
 
-// HookOf finds a hook in the spec of a Release; nil when there is none of that name in that phase.
-func HookOf(r *v1alpha1.Release, name string, phase v1alpha1.HookPhase) *v1alpha1.Hook {
-	for i := range r.Spec.Hooks {
-		if h := &r.Spec.Hooks[i]; h.Name == name && h.Phase == phase {
+// HookOf finds a hook by its name and phase; nil when there is none.
+func HookOf(hooks []v1alpha1.Hook, name string, phase v1alpha1.HookPhase) *v1alpha1.Hook {
+	for i := range hooks {
+		if h := &hooks[i]; h.Name == name && h.Phase == phase {
 			return h
 		}
 	}
@@ -94,15 +96,15 @@ func HookRunOf(r *v1alpha1.Release, name string, phase v1alpha1.HookPhase, rollo
 // HookEnded reports whether a run has ended.
 func HookEnded(run *v1alpha1.HookStatus) bool { return run != nil && run.State != v1alpha1.HookRunning }
 
-// HooksDue are the hooks of a deletion in one phase that have not ended. held is the first that has failed and holds the
-// deletion; then none is due. Nothing is held where nobody could mend it.
-func HooksDue(r *v1alpha1.Release, phase v1alpha1.HookPhase, mendable bool) (due []HookRef, held *v1alpha1.HookStatus) {
-	for _, ref := range HooksOf(r, phase) {
+// HooksDue are, of the hooks of a Release, those of the deletion in one phase that have not ended. held is the first that has
+// failed and holds the deletion; then none is due. Nothing is held where nobody could mend it.
+func HooksDue(r *v1alpha1.Release, hooks []v1alpha1.Hook, phase v1alpha1.HookPhase, mendable bool) (due []HookRef, held *v1alpha1.HookStatus) {
+	for _, ref := range HookRefs(hooks, phase) {
 		run := HookRunOf(r, ref.Name, phase, 0)
 		switch {
 		case !HookEnded(run):
 			due = append(due, ref)
-		case run.State == v1alpha1.HookFailed && mendable && HookOf(r, ref.Name, phase).OnFailure != v1alpha1.HookContinue:
+		case run.State == v1alpha1.HookFailed && mendable && HookOf(hooks, ref.Name, phase).OnFailure != v1alpha1.HookContinue:
 			return nil, run
 		}
 	}

@@ -18,12 +18,6 @@ import (
 	"kumodo.io/convoy/internal/expr"
 )
 
-// lasting kinds hold what is worth more than a run: the object of a hook is deleted before the next one.
-var lasting = map[schema.GroupKind]bool{
-	{Kind: "Namespace"}: true, {Kind: "PersistentVolume"}: true, {Kind: "PersistentVolumeClaim"}: true, {Kind: "Node"}: true,
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: true,
-}
-
 // Object executes the template of a job. id is of the run, and makes a generated name its own.
 func Object(h *v1alpha1.HookJob, c delivery.Context, id string) (*unstructured.Unstructured, error) {
 	text, err := expr.Template("job.template", h.Template, c.Values())
@@ -42,7 +36,7 @@ func Object(h *v1alpha1.HookJob, c delivery.Context, id string) (*unstructured.U
 	if err := o.UnmarshalJSON(asJSON); err != nil || o.IsList() || o.GetAPIVersion() == "" {
 		return nil, failed("job.template: it does not give one object with apiVersion and kind")
 	}
-	if gk := o.GroupVersionKind().GroupKind(); lasting[gk] {
+	if gk := o.GroupVersionKind().GroupKind(); delivery.IsLasting(gk) {
 		return nil, failed("job.template: a hook does not make a %s, as its object is deleted before the next run: put it into the source", gk.Kind)
 	}
 	switch name, prefix := o.GetName(), o.GetGenerateName(); {

@@ -75,7 +75,7 @@ func FuzzPlain(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(out.Objects, decoded); diff != "" {
+		if diff := cmp.Diff(out.Content, decoded); diff != "" {
 			t.Errorf("objects and canonical form differ:\n%s", diff)
 		}
 		again, err := Render(t.Context(), in)
@@ -158,10 +158,12 @@ var secretLayerErrors = func() (all []string) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("{\"format\":\"convoy.kumodo.io/render.v1\",\"targetNamespace\":\"\"}\n{\"kind\":\"X\"}\n"))
+	f.Add([]byte("{\"format\":\"convoy.kumodo.io/render.v2\",\"targetNamespace\":\"\",\"hooks\":1}\n{\"kind\":\"X\"}\n{\"hook\":{\"name\":\"X.a\",\"events\":[\"pre-install\"]},\"object\":{\"kind\":\"X\"}}\n"))
+	f.Add([]byte("{\"format\":\"convoy.kumodo.io/render.v2\",\"targetNamespace\":\"\",\"hooks\":2}\n{}\n"))
 	f.Add([]byte("\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		objects, err := Decode(data)
-		for _, o := range objects {
+		content, err := Decode(data)
+		for _, o := range content.All() {
 			if err == nil && o.Object == nil {
 				t.Error("an object is nil")
 			}

@@ -83,7 +83,7 @@ func TestRendersMatchTheGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(out.Objects, decoded); diff != "" {
+			if diff := cmp.Diff(out.Content, decoded); diff != "" {
 				t.Errorf("objects and canonical form differ:\n%s", diff)
 			}
 		})

@@ -22,6 +22,8 @@ type HelmInput struct {
 	Values map[string]any
 	// IncludeCRDs also takes the folders crds of the chart and of its dependencies.
 	IncludeCRDs bool
+	// DisableHooks leaves out the hooks of the chart.
+	DisableHooks bool
 	// Capabilities of the target.
 	Capabilities Capabilities
 }
@@ -38,7 +40,7 @@ type Capabilities struct {
 	FailingGroups []string
 }
 
-// helm renders the chart in the source's folder. skipped names the tests of the chart, which are left out.
+// helm renders the chart in the source's folder. skipped names the tests of the chart, and hooks that are disabled.
 func helm(ctx context.Context, in Input) (found []located, skipped []string, err error) {
 	settings := HelmInput{IncludeCRDs: true}
 	if in.Helm != nil {
@@ -55,7 +57,7 @@ func helm(ctx context.Context, in Input) (found []located, skipped []string, err
 	if err != nil {
 		return nil, nil, err
 	}
-	out := &chartOutput{given: given}
+	out := &chartOutput{given: given, disableHooks: settings.DisableHooks}
 	if settings.IncludeCRDs {
 		if err := out.crds(ctx, c); err != nil {
 			return nil, nil, err
@@ -64,7 +66,7 @@ func helm(ctx context.Context, in Input) (found []located, skipped []string, err
 	if err := out.rendered(ctx, texts); err != nil {
 		return nil, nil, err
 	}
-	return out.found, out.tests[:min(len(out.tests), maxSkipped)], out.hooks()
+	return out.found, out.skipped[:min(len(out.skipped), maxSkipped)], out.refuse()
 }
 
 // renderChart gives the text of each template.

@@ -91,21 +91,6 @@ func TestErrorsOfTemplatesNameThePlaceAndNoValue(t *testing.T) {
 	}
 }
 
-func TestHooksAreRefusedByNameAndTestsAreLeftOut(t *testing.T) {
-	hook := func(name, event string) string {
-		return "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {helm.sh/hook: \"" + event + "\"}}\n"
-	}
-	_, err := Render(t.Context(), Input{Files: oneTemplate(hook("b", "pre-install, post-upgrade") + hook("t", "test") + hook("a", "post-delete") + hook("c", "later"))})
-	wantInvalid(t, err, "the chart has hooks, which are not run: Job.batch a (post-delete), Job.batch b (pre-install, post-upgrade), Job.batch c (later); turn them off with the chart's values")
-	out, err := Render(t.Context(), Input{Files: oneTemplate(hook("t", "test-success") + hook("u", "test-failure,test") + hook("c", "crd-install"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out.Objects) != 1 || out.Objects[0].GetName() != "c" || len(out.Skipped) != 2 {
-		t.Errorf("%d objects, skipped %v", len(out.Objects), out.Skipped)
-	}
-}
-
 func TestATestMayHaveARandomNameAndNothingElseMay(t *testing.T) {
 	pod := func(hook string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: t-{{ randAlphaNum 5 | lower }}\n  annotations: {helm.sh/hook: " + hook + "}\n"

@@ -16,14 +16,11 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// Annotations of Helm that have a meaning here.
-const (
-	hookAnnotation   = "helm.sh/hook"
-	policyAnnotation = "helm.sh/resource-policy"
-)
+// policyAnnotation of Helm says what becomes of an object that left the chart.
+const policyAnnotation = "helm.sh/resource-policy"
 
-// maxHooks is how many hooks an error names.
-const maxHooks = 10
+// maxRefused is how many hooks an error names.
+const maxRefused = 10
 
 // notesSuffix ends the names of templates that are written for people.
 const notesSuffix = "NOTES.txt"
@@ -34,10 +31,11 @@ var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
 // chartOutput collects what the templates of a chart wrote.
 type chartOutput struct {
-	given   values
-	found   []located
-	tests   []string
-	refused []string
+	given        values
+	disableHooks bool
+	found        []located
+	skipped      []string
+	refused      []string
 }
 
 // crds takes the files of the folders crds, which are no templates.
@@ -121,22 +119,33 @@ func (o *chartOutput) document(v any, where string) error {
 	return nil
 }
 
-// object takes an object, unless it is a hook.
+// object takes an object, or the hook that it is.
 func (o *chartOutput) object(object located) {
 	annotations, _, err := unstructured.NestedMap(object.Object, "metadata", "annotations")
 	if err != nil {
 		o.found = append(o.found, object) // the checks of every render say what is wrong
 		return
 	}
-	hook, isHook := annotations[hookAnnotation]
-	switch {
-	case !isHook || hook == "crd-install":
-		keep(object, annotations)
+	keep(object, annotations)
+	events, isHook := annotations[hookAnnotation]
+	if !isHook || events == "crd-install" {
 		o.found = append(o.found, object)
-	case isTest(hook):
-		o.tests = append(o.tests, object.where+": test "+delivery.RefOf(object.Unstructured).String())
+		return
+	}
+	var unknown bool
+	object.hook, unknown = hookOf(annotations)
+	ref := delivery.RefOf(object.Unstructured).String()
+	switch {
+	case !unknown && len(object.hook.Events) == 0:
+		o.skipped = append(o.skipped, object.where+": test "+ref)
+	case o.disableHooks:
+		o.skipped = append(o.skipped, object.where+": hook "+ref)
 	default:
-		o.refused = append(o.refused, fmt.Sprintf("%s (%s)", delivery.RefOf(object.Unstructured), o.given.hide(short(fmt.Sprint(hook)), "hook")))
+		if why := refusedHook(object, unknown); why != "" {
+			o.refused = append(o.refused, fmt.Sprintf("%s (%s)", ref, o.given.hide(short(why), "hook")))
+			return
+		}
+		o.found = append(o.found, object)
 	}
 }
 
@@ -152,18 +161,8 @@ func keep(object located, annotations map[string]any) {
 }
 
 func isTest(hook any) bool {
-	text, ok := hook.(string)
-	if !ok {
-		return false
-	}
-	for event := range strings.SplitSeq(text, ",") {
-		switch strings.ToLower(strings.TrimSpace(event)) {
-		case "test", "test-success", "test-failure":
-		default:
-			return false
-		}
-	}
-	return true
+	events, unknown := hookOf(map[string]any{hookAnnotation: hook})
+	return hook != nil && !unknown && len(events.Events) == 0
 }
 
 // onlyTests says whether all that a template wrote are tests of the chart.
@@ -184,16 +183,16 @@ func onlyTests(text string) bool {
 	return true
 }
 
-// hooks refuses the hooks that were found.
-func (o *chartOutput) hooks() error {
+// refuse fails for hooks that cannot be run.
+func (o *chartOutput) refuse() error {
 	if len(o.refused) == 0 {
 		return nil
 	}
 	slices.Sort(o.refused)
 	more := ""
-	if n := len(o.refused) - maxHooks; n > 0 {
+	if n := len(o.refused) - maxRefused; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return invalid("the chart has hooks, which are not run: %s%s; turn them off with the chart's values",
-		strings.Join(o.refused[:min(len(o.refused), maxHooks)], ", "), more)
+	return invalid("the chart has hooks that cannot be run: %s%s; turn them off with the chart's values, or all hooks with spec.render.helm.disableHooks",
+		strings.Join(o.refused[:min(len(o.refused), maxRefused)], ", "), more)
 }

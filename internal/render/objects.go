@@ -25,7 +25,7 @@ func expand(out []located, m map[string]any, where string) ([]located, error) {
 		return nil, invalid("%s: %v", where, err)
 	}
 	if !isList {
-		return append(out, located{&unstructured.Unstructured{Object: m}, where}), nil
+		return append(out, located{Unstructured: &unstructured.Unstructured{Object: m}, where: where}), nil
 	}
 	for i, item := range items {
 		itemWhere := fmt.Sprintf("%s, item %d", where, i+1)
@@ -79,7 +79,7 @@ func checkAll(ctx context.Context, found []located, targetNamespace string) erro
 	if targetNamespace == "" {
 		targetNamespace = "default"
 	}
-	seen := make(map[delivery.ObjectRef]string, len(found))
+	seen := make(map[delivery.ObjectRef]located, len(found))
 	for _, o := range found {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -92,12 +92,12 @@ func checkAll(ctx context.Context, found []located, targetNamespace string) erro
 		if ref.Namespace == "" {
 			ref.Namespace = targetNamespace
 		}
-		if first, twice := seen[ref]; twice {
-			return invalid("%s is defined twice: in %s and in %s", delivery.RefOf(o.Unstructured), first, o.where)
+		if first, twice := seen[ref]; twice && (first.hook == nil || o.hook == nil) { // hooks of different events may share one
+			return invalid("%s is defined twice: in %s and in %s", delivery.RefOf(o.Unstructured), first.where, o.where)
 		}
-		seen[ref] = o.where
+		seen[ref] = o
 	}
-	return nil
+	return nameHooks(found, targetNamespace)
 }
 
 // describe names the kind of a broken object, as far as it has one.

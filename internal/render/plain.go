@@ -18,6 +18,8 @@ const maxSkipped = 10
 type located struct {
 	*unstructured.Unstructured
 	where string
+	// hook is what a chart wants of an object that it has made at certain points; nil for an object that is delivered.
+	hook *Hook
 }
 
 // plain reads every manifest of a tree. skipped are files without an object, then hidden ones.

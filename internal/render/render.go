@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
@@ -42,13 +40,12 @@ type Input struct {
 type Output struct {
 	// Type that was given or found out.
 	Type v1alpha1.RenderType
-	// Skipped are the files of a plain tree, or the tests of a chart, that were left out, at most ten.
+	// Skipped are the files of a plain tree, or the tests and disabled hooks of a chart, that were left out, at most ten.
 	Skipped []string
 	// Mutations say what each mutation matched, in their order.
 	Mutations []v1alpha1.MutationStatus
-	// Objects in the order of an apply.
-	Objects []*unstructured.Unstructured
-	// Canonical form of Objects; Decode reads it.
+	Content
+	// Canonical form of the Content; Decode reads it.
 	Canonical []byte
 	// Digest of Canonical, "sha256:" and 64 hexadecimal digits.
 	Digest string
@@ -107,7 +104,7 @@ func Render(ctx context.Context, in Input) (*Output, error) {
 	sum := sha256.Sum256(out.Canonical)
 	out.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	// What is applied later is read back from the canonical form, so the objects given out now are, too.
-	out.Objects, err = Decode(out.Canonical)
+	out.Content, err = Decode(out.Canonical)
 	return out, err
 }
 

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -61,24 +60,24 @@ func (s *Store) Put(ctx context.Context, rel *v1alpha1.Release, out *Output) (v1
 	return ref, nil
 }
 
-// Get returns the objects of a kept render in the order of an apply; the caller may change them. A render that this
+// Get returns what a kept render holds; the caller may change it. A render that this
 // process kept or read a short time ago costs no read. A render that is gone, or that is not what its digest
 // says, is a terminal RenderFailed: the next reconcile makes it again. Other errors are the wrapped ones of the hub.
-func (s *Store) Get(ctx context.Context, namespace string, ref v1alpha1.RenderRef) ([]*unstructured.Unstructured, error) {
+func (s *Store) Get(ctx context.Context, namespace string, ref v1alpha1.RenderRef) (Content, error) {
 	key := recentKey{namespace, ref}
 	canonical, ok := s.recent.get(key)
 	if !ok {
 		var err error
 		if canonical, err = s.read(ctx, namespace, ref); err != nil {
-			return nil, err
+			return Content{}, err
 		}
 		s.recent.put(key, canonical)
 	}
-	objects, err := Decode(canonical)
+	content, err := Decode(canonical)
 	if err != nil {
-		return nil, damaged(ref)
+		return Content{}, damaged(ref)
 	}
-	return objects, nil
+	return content, nil
 }
 
 // Collect deletes the kept renders of the Release except those in keep. It costs one read when there is nothing

@@ -66,7 +66,7 @@ func wantObjects(t *testing.T, s *Store, namespace string, ref v1alpha1.RenderRe
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(out.Objects, got); diff != "" {
+	if diff := cmp.Diff(out.Content, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
@@ -117,11 +117,11 @@ func TestObjectsOfAKeptRenderMayBeChanged(t *testing.T) {
 	hub, ns := newHub(t)
 	store, out := NewStore(hub), renderOf(t, 1, 100)
 	ref := put(t, store, releaseIn(ns, "shop"), out)
-	objects, err := store.Get(t.Context(), ns, ref)
+	content, err := store.Get(t.Context(), ns, ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects[0].SetName("changed")
+	content.Objects[0].SetName("changed")
 	wantObjects(t, store, ns, ref, out)
 }
 
