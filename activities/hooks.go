@@ -361,12 +361,3 @@ func (a *Activities) dropHook(ctx context.Context, h *hookStep) {
 		activity.GetLogger(ctx).Warn("cannot stop what a hook has begun", "hook", h.run.Name, "error", typesOf(err))
 	}
 }
-
-// hookNames are the names of the hooks of a Release.
-func hookNames(r *v1alpha1.Release) []string {
-	names := make([]string, 0, len(r.Spec.Hooks))
-	for i := range r.Spec.Hooks {
-		names = append(names, r.Spec.Hooks[i].Name)
-	}
-	return names
-}

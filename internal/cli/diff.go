@@ -214,6 +214,6 @@ func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Previe
 	defer done()
 	return apply.DryRun(ctx, target, apply.Request{
 		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.objects, TargetNamespace: r.Spec.TargetNamespace,
-		CreateNamespace: r.Spec.CreateNamespace, Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
+		CreateNamespace: r.Spec.CreateNamespace, Hooks: delivery.HookNames(r), Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
 	})
 }

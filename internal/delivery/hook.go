@@ -39,6 +39,15 @@ func HooksOf(r *v1alpha1.Release, phases ...v1alpha1.HookPhase) []HookRef {
 	return refs
 }
 
+// HookNames are the names of the hooks of a Release.
+func HookNames(r *v1alpha1.Release) []string {
+	names := make([]string, 0, len(r.Spec.Hooks))
+	for i := range r.Spec.Hooks {
+		names = append(names, r.Spec.Hooks[i].Name)
+	}
+	return names
+}
+
 // HookKind says what a hook does.
 func HookKind(h *v1alpha1.Hook) string {
 	switch {
@@ -93,6 +102,14 @@ func HookRunOf(r *v1alpha1.Release, name string, phase v1alpha1.HookPhase, rollo
 
 // HookEnded reports whether a run has ended.
 func HookEnded(run *v1alpha1.HookStatus) bool { return run != nil && run.State != v1alpha1.HookRunning }
+
+// HookOutcome is the state of a run, and what is told of it.
+func HookOutcome(run *v1alpha1.HookStatus) string {
+	if run.Message == "" {
+		return string(run.State)
+	}
+	return string(run.State) + ": " + run.Message
+}
 
 // HooksDue are the hooks of a deletion in one phase that have not ended. held is the first that has failed and holds the
 // deletion; then none is due. Nothing is held where nobody could mend it.
