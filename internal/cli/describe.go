@@ -101,7 +101,8 @@ func describeRelease(r *v1alpha1.Release, out io.Writer, now time.Time) error {
 		err = errors.Join(err, facts(out, "Waits for", joined(p.Reason, p.Message), "Render", p.Digest, "Revision", p.Revision,
 			"Objects", count(int(p.Objects)), "Since", ago(p.Since, now)))
 	}
-	err = errors.Join(err, conditions(out, s.Conditions, now), mutations(out, s.Mutations))
+	err = errors.Join(err, warnings(out, s.Rollout), conditions(out, s.Conditions, now), hooks(out, s.Hooks, now),
+		leftovers(out, s.Leftovers, now), mutations(out, s.Mutations))
 	if h := historyOf(r); len(h.Rollouts) > 0 {
 		h.Pending = nil
 		fmt.Fprintln(out, "\nHistory")
@@ -154,6 +155,31 @@ func conditions(out io.Writer, all []metav1.Condition, now time.Time) error {
 	return table(out, []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}, rows)
 }
 
+// warnings writes what the target warned of when the last rollout was applied.
+func warnings(out io.Writer, last *v1alpha1.RolloutStatus) error {
+	if last == nil || len(last.Warnings) == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "\nWarnings of the target in rollout %d\n", last.Number)
+	for _, w := range last.Warnings {
+		fmt.Fprintln(out, "- "+oneLine(w))
+	}
+	return nil
+}
+
+// leftovers writes what is left on clusters that the Release moved away from.
+func leftovers(out io.Writer, all []v1alpha1.Leftover, now time.Time) error {
+	if len(all) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "\nLeft on former clusters")
+	rows := make([][]string, 0, len(all))
+	for _, l := range all {
+		rows = append(rows, []string{l.Cluster, count(int(l.Objects)), age(l.Since, now)})
+	}
+	return table(out, []string{"CLUSTER", "OBJECTS", "SINCE"}, rows)
+}
+
 func mutations(out io.Writer, all []v1alpha1.MutationStatus) error {
 	if len(all) == 0 {
 		return nil
@@ -161,7 +187,20 @@ func mutations(out io.Writer, all []v1alpha1.MutationStatus) error {
 	fmt.Fprintln(out, "\nMutations")
 	rows := make([][]string, 0, len(all))
 	for _, m := range all {
-		rows = append(rows, []string{m.Name, strconv.Itoa(int(m.Matched)), string(m.Skipped)})
+		rows = append(rows, []string{m.Name, strconv.Itoa(int(m.Matched)), noteOf(m)})
 	}
-	return table(out, []string{"NAME", "MATCHED", "SKIPPED"}, rows)
+	return table(out, []string{"NAME", "MATCHED", "NOTE"}, rows)
+}
+
+// noteOf says why a mutation changed nothing.
+func noteOf(m v1alpha1.MutationStatus) string {
+	switch {
+	case m.Skipped == v1alpha1.SkippedByWhen:
+		return "left out: its when is false"
+	case m.Skipped == v1alpha1.SkippedAsMissing:
+		return "left out: the optional patch that it reads does not exist"
+	case m.Matched == 0:
+		return "its target selects no object"
+	}
+	return ""
 }
