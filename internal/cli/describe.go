@@ -82,6 +82,9 @@ func describeRelease(r *v1alpha1.Release, out io.Writer, now time.Time) error {
 	}
 	if s.Inventory != nil {
 		inventory = fmt.Sprintf("%s, %d objects", s.Inventory.State, s.Inventory.Objects)
+		if s.Inventory.Objects == 1 {
+			inventory = strings.TrimSuffix(inventory, "s")
+		}
 	}
 	err := facts(out, "Release", r.Namespace+"/"+r.Name, "Cluster", r.Spec.ClusterRef.Name, "Target namespace", r.Spec.TargetNamespace,
 		"Source", sourceOf(r.Spec.Source), "Revision", revision, "Mode", string(r.Spec.SyncPolicy.Mode), "Suspended", suspended,

@@ -82,5 +82,5 @@ func (h *runningHook) facts(now time.Time) []string {
 	if h.Until != nil {
 		name += "; its time is over " + when(h.Until.Time, now)
 	}
-	return []string{"Hook", name, "Hook object", h.Object, "Hook waits for", h.Message}
+	return []string{"Hook", name, "Hook object", h.Object, "Hook message", h.Message}
 }

@@ -191,10 +191,10 @@ func TestWhySaysWhichHookItWaitsFor(t *testing.T) {
 		not    string
 	}{
 		"an approval": {func(r *v1alpha1.Release) { waits(r); r.Spec.Hooks = []v1alpha1.Hook{approval} }, []string{
-			"Way out:         look at what the hook asks for, then convoy approve --hook sign\n",
-			"Hook:            sign (PostApply), running since 2m; its time is over in 3m, at 2026-05-01T12:13:07Z\n", "Hook waits for:  look at east\n",
+			"Way out:       do what the hook asks for, then convoy approve release app --hook sign\n",
+			"Hook:          sign (PostApply), running since 2m; its time is over in 3m, at 2026-05-01T12:13:07Z\n", "Hook message:  look at east\n",
 		}, "old"},
-		"one that left the spec":     {waits, []string{"Hook:            sign (PostApply), running since 2m\n"}, "Way out"},
+		"one that left the spec":     {waits, []string{"Hook:          sign (PostApply), running since 2m\n"}, "Way out"},
 		"one that a suspension ends": {func(r *v1alpha1.Release) { waits(r); r.Spec.Suspend = true }, nil, "Hook:"},
 		"one of a deletion": {func(r *v1alpha1.Release) {
 			waits(r)

@@ -126,7 +126,7 @@ func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
 	a.Hooks = runningHooks(r)
 	for i := range a.Hooks {
 		if a.Hooks[i].approval {
-			a.WayOut = "look at what the hook asks for, then convoy approve --hook " + a.Hooks[i].Name
+			a.WayOut = "do what the hook asks for, then convoy approve release " + r.Name + " --hook " + a.Hooks[i].Name
 		}
 	}
 	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d != nil && !r.DeletionTimestamp.IsZero() {
