@@ -104,7 +104,8 @@ func describeRelease(r *v1alpha1.Release, out io.Writer, now time.Time) error {
 		err = errors.Join(err, facts(out, "Waits for", joined(p.Reason, p.Message), "Render", p.Digest, "Revision", p.Revision,
 			"Objects", count(int(p.Objects)), "Since", ago(p.Since, now)))
 	}
-	err = errors.Join(err, warnings(out, s.Rollout), conditions(out, s.Conditions, now), hooks(out, s.Hooks, now),
+	warnings(out, s.Rollout)
+	err = errors.Join(err, conditions(out, s.Conditions, now), hooks(out, s.Hooks, now),
 		leftovers(out, s.Leftovers, now), mutations(out, s.Mutations))
 	if h := historyOf(r); len(h.Rollouts) > 0 {
 		h.Pending = nil
@@ -159,15 +160,14 @@ func conditions(out io.Writer, all []metav1.Condition, now time.Time) error {
 }
 
 // warnings writes what the target warned of when the last rollout was applied.
-func warnings(out io.Writer, last *v1alpha1.RolloutStatus) error {
+func warnings(out io.Writer, last *v1alpha1.RolloutStatus) {
 	if last == nil || len(last.Warnings) == 0 {
-		return nil
+		return
 	}
 	fmt.Fprintf(out, "\nWarnings of the target in rollout %d\n", last.Number)
 	for _, w := range last.Warnings {
 		fmt.Fprintln(out, "- "+oneLine(w))
 	}
-	return nil
 }
 
 // leftovers writes what is left on clusters that the Release moved away from.
