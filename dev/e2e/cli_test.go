@@ -183,15 +183,23 @@ func TestTheCommandsShowHooksAndTheAttemptsOfARollout(t *testing.T) {
 	s.awaitRelease("app", v1alpha1.ConditionApplied, metav1.ConditionFalse, v1alpha1.ReasonApplyRetrying) // its namespace is not there
 	s.wantCLI(0, words("history app --rollout 1"), "apply to Cluster prod", "ApplyRetrying: ", "Phase:     Running")
 	s.targetNamespace(s.on(alpha))
-	s.awaitHook("app", "sign", v1alpha1.HookRunning)
+	first := s.awaitHook("app", "sign", v1alpha1.HookRunning)
 	s.wantCLI(0, words("why release app"), "Progressing: rollout 1 waits for hook sign (PostApply): it waits for an Approval of ",
 		"convoy approve release app --hook sign", "sign (PostApply), running since ", "look at prod", "RunHook, running")
 	s.wantCLI(1, words("approve app --hook sing"), `spec.hooks has no hook "sing"; those that wait for an Approval are sign (PostApply)`)
 	s.wantCLI(1, words("approve app --hook tell"), "hook tell (PreApply) is no approval but does something itself: HTTP")
 	s.wantCLI(0, words("suspend app"))
 	s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonSuspended)
+	s.eventually("the hook is stopped", func(context.Context) error {
+		if runs := s.getRelease("app").Status.Hooks; len(runs) != 1 {
+			return fmt.Errorf("status.hooks is %+v", runs)
+		}
+		return nil
+	})
 	s.wantCLI(0, words("resume app"))
-	s.awaitHook("app", "sign", v1alpha1.HookRunning)
+	if again := s.awaitHook("app", "sign", v1alpha1.HookRunning); !again.StartTime.After(first.StartTime.Time) {
+		t.Errorf("the time of the hook counts from %s, before the suspension", again.StartTime)
+	}
 	s.wantCLI(0, words("history app --rollout 1"), "hook PostApply sign: Approval", "cancelled")
 	s.wantCLI(0, words("approve app --hook sign --wait"), "approved hook sign for render ", "Delivered: ")
 	s.wantCLI(0, words("describe release app"), "\nHooks\n", "tell   PreApply", "approved by ")
