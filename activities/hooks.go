@@ -358,11 +358,11 @@ func (a *Activities) dropHook(ctx context.Context, h *hookStep) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	now, err := a.hookStep(ctx, h.input)
-	if err != nil || now != nil || h.deed.end == nil {
+	if err != nil || now != nil || h.deed.start == nil {
 		return
 	}
 	err = a.Status.Release(ctx, h.release, func(r *v1alpha1.Release) { status.HookStopped(r, h.run) })
-	if err == nil {
+	if err == nil && h.deed.end != nil {
 		err = h.deed.end(ctx)
 	}
 	if err != nil {

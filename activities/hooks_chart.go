@@ -66,15 +66,6 @@ func (p hookPlan) lastOf(name string, phase v1alpha1.HookPhase) bool {
 	return name == last
 }
 
-// hookNames are the names of all hooks of a Release, whenever they run: what they made is not to be pruned.
-func hookNames(r *v1alpha1.Release, content render.Content) []string {
-	names := content.HookNames()
-	for i := range r.Spec.Hooks {
-		names = append(names, r.Spec.Hooks[i].Name)
-	}
-	return names
-}
-
 // hooksOf are the hooks that a run may be of.
 func (a *Activities) hooksOf(ctx context.Context, r *v1alpha1.Release, in HookInput) (hookPlan, error) {
 	if in.Hook.Kind != delivery.HookChart {

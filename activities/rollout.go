@@ -233,7 +233,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: content.Objects, TargetNamespace: s.release.Spec.TargetNamespace,
-		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: hookNames(s.release, content), Record: s.record, Progress: beat.progress,
+		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen,
 	})
 	if f, ok := failure.As(err); ok && f.Terminal {
@@ -299,7 +299,7 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
 		return apply.Prune(ctx, s.target, a.Ledger, apply.PruneRequest{
 			Owner: s.owner, Objects: content.Objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
-			Hooks: hookNames(s.release, content), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
+			Hooks: content.HookNames(s.release), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
 		})
 	})
 	out.Pruned = removal.Removed + len(removal.Left)

@@ -13,6 +13,7 @@ import (
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/cli"
 	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/render"
 )
@@ -36,8 +37,13 @@ func people() []*cobra.Command {
 		UserAgent: "convoy/" + version,
 		Temporal:  cli.TemporalFlags{Bind: temporal.bind, Options: temporal.options},
 		Target: cli.TargetFlags{
-			Bind:    r.bindConnect,
-			Options: func() (dial.Policy, connect.Options) { return r.Dial, r.Connect },
+			Bind: func(f *pflag.FlagSet) {
+				r.bindConnect(f)
+				r.bindAccounts(f)
+			},
+			Options: func() (dial.Policy, connect.Options, delivery.ServiceAccounts, error) {
+				return r.Dial, r.Connect, r.ServiceAccounts, r.validateAccounts()
+			},
 		},
 		Render: cli.RenderFlags{
 			Bind:  func(f *pflag.FlagSet) { r.bind(f) },

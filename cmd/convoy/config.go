@@ -80,8 +80,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")
 	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")
 	f.IntVar(&c.Connect.Concurrency, "cluster-concurrency", 32, "steps that work on one Cluster at once, in this process")
-	f.StringVar(&c.ServiceAccounts.Default, "default-service-account", "", "service account that Releases without spec.serviceAccountName act as on their targets")
-	f.BoolVar(&c.ServiceAccounts.Required, "require-service-account", false, "refuse Releases that act as no service account on their targets")
+	c.bindAccounts(f)
 	c.bindConnect(f)
 	c.bindDial(f)
 	c.bindSources(f)
@@ -89,6 +88,12 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.Builds.AtOnce, "kustomize-concurrency", render.DefaultBuildLimits().AtOnce, "kustomize builds at once, in this process; each may take as much memory as --kustomize-memory says")
 	f.Var(&c.Hooks, "allow-hook-workflow", "a Temporal workflow that hooks of a namespace of the hub, or with * of any, may run, as namespace/type@taskQueue; may be given again")
 	c.Temporal.bind(f)
+}
+
+// bindAccounts binds what Releases act as on their targets.
+func (c *config) bindAccounts(f *pflag.FlagSet) {
+	f.StringVar(&c.ServiceAccounts.Default, "default-service-account", "", "service account that Releases without spec.serviceAccountName act as on their targets")
+	f.BoolVar(&c.ServiceAccounts.Required, "require-service-account", false, "refuse Releases that act as no service account on their targets")
 }
 
 // bindConnect binds what a connection to a target may leave out of account.
@@ -169,8 +174,8 @@ func (c *config) validate() error {
 	if c.ProbesPerSecond <= 0 {
 		return errors.New("--probes-per-second must be above 0")
 	}
-	if name := c.ServiceAccounts.Default; name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("--default-service-account: %q is no name of a service account", name)
+	if err := c.validateAccounts(); err != nil {
+		return err
 	}
 	if c.Connect.Concurrency <= 0 {
 		return errors.New("--cluster-concurrency must be above 0")
@@ -192,6 +197,13 @@ func (c *config) validate() error {
 	}
 	if !slices.Contains([]string{"json", "text"}, c.LogFormat) {
 		return fmt.Errorf("--log-format: %q is neither json nor text", c.LogFormat)
+	}
+	return nil
+}
+
+func (c *config) validateAccounts() error {
+	if name := c.ServiceAccounts.Default; name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("--default-service-account: %q is no name of a service account", name)
 	}
 	return nil
 }

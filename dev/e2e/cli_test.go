@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,5 +162,106 @@ func TestTheCommandsAreAPluginOfKubectl(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
 			t.Errorf("kubectl %s: %v, %s", args, err, out)
 		}
+	}
+}
+
+func TestTheCommandsShowHooksAndTheAttemptsOfARollout(t *testing.T) {
+	s := newScene(t)
+	l := s.listen()
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "hello")
+	var sent atomic.Int32
+	l.answering(func(w http.ResponseWriter, _ *http.Request) {
+		if sent.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	r := s.release("app", "prod", "greeting", intoNamespace(s.ns), hooked(
+		l.hook("tell", v1alpha1.HookPreApply), l.hook("leave", v1alpha1.HookPreDelete),
+		newHook("sign", v1alpha1.HookPostApply, func(h *v1alpha1.Hook) { h.Approval = &v1alpha1.HookApproval{Message: "look at {{ .cluster.name }}"} }),
+	))
+	s.awaitRelease("app", v1alpha1.ConditionApplied, metav1.ConditionFalse, v1alpha1.ReasonApplyRetrying) // its namespace is not there
+	s.wantCLI(0, words("history app --rollout 1"), "apply to Cluster prod", "ApplyRetrying: ", "Phase:     Running")
+	s.targetNamespace(s.on(alpha))
+	first := s.awaitHook("app", "sign", v1alpha1.HookRunning)
+	s.wantCLI(0, words("why release app"), "Progressing: rollout 1 waits for hook sign (PostApply): it waits for an Approval of ",
+		"convoy approve release app --hook sign", "sign (PostApply), running since ", "look at prod", "RunHook, running")
+	s.wantCLI(1, words("approve app --hook sing"), `spec.hooks has no hook "sing"; those that wait for an Approval are sign (PostApply)`)
+	s.wantCLI(1, words("approve app --hook tell"), "hook tell (PreApply) is no approval but does something itself: HTTP")
+	s.wantCLI(0, words("suspend app"))
+	s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonSuspended)
+	s.eventually("the hook is stopped", func(context.Context) error {
+		if runs := s.getRelease("app").Status.Hooks; len(runs) != 1 {
+			return fmt.Errorf("status.hooks is %+v", runs)
+		}
+		return nil
+	})
+	s.wantCLI(0, words("resume app"))
+	if again := s.awaitHook("app", "sign", v1alpha1.HookRunning); !again.StartTime.After(first.StartTime.Time) {
+		t.Errorf("the time of the hook counts from %s, before the suspension", again.StartTime)
+	}
+	s.wantCLI(0, words("history app --rollout 1"), "hook PostApply sign: Approval", "cancelled")
+	s.wantCLI(0, words("approve app --hook sign --wait"), "approved hook sign for render ", "Delivered: ")
+	s.wantCLI(0, words("describe release app"), "\nHooks\n", "tell   PreApply", "approved by ")
+
+	s.wantAttempts()
+	s.wantCLI(1, words("history app --rollout 2"), "Release "+s.ns+"/app has had no rollout 2")
+	_, err := s.temporalCommand("workflow", "delete", "--workflow-id", s.getRelease("app").Status.Rollout.WorkflowID)
+	s.must(err)
+	s.eventually("the workflow is gone", func(context.Context) error {
+		if out, errOut, code := s.cli(words("history app --rollout 1")...); code != 1 || !strings.Contains(errOut, "keeps an ended workflow only for the retention") {
+			return fmt.Errorf("code %d, %s%s", code, out, errOut)
+		}
+		return nil
+	})
+
+	l.answering(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	s.remove(r)
+	s.awaitHook("app", "leave", v1alpha1.HookFailed)
+	s.eventually("why tells what holds the deletion", func(context.Context) error {
+		out, _, _ := s.cli(words("why release app")...)
+		for _, part := range []string{"Deleting: hook leave (PreDelete) failed: ", "kubectl annotate --overwrite release.core.convoy.kumodo.io app convoy.kumodo.io/requestedAt="} {
+			if !strings.Contains(out, part) {
+				return fmt.Errorf("it prints %s, without %q", out, part)
+			}
+		}
+		return nil
+	})
+	l.answering(nil)
+	_, err = s.kubectl("annotate", "--overwrite", "release.core.convoy.kumodo.io", "app", "convoy.kumodo.io/requestedAt=now")
+	s.must(err)
+	s.awaitGone(s.hub, r)
+}
+
+// wantAttempts looks at the rollout of the test above: a suspension has cut its first run, in which two steps were tried twice.
+func (s *scene) wantAttempts() {
+	s.Helper()
+	type step struct {
+		Name, Summary, State, Message, LastFailure string
+		Attempt                                    int
+		EndTime                                    *metav1.Time
+	}
+	var told struct {
+		Runs []struct {
+			Status string
+			Steps  []step
+		}
+	}
+	s.must(json.Unmarshal([]byte(s.wantCLI(0, words("history app --rollout 1 -o json"))), &told))
+	if len(told.Runs) != 2 || len(told.Runs[0].Steps) != 3 || told.Runs[1].Status != "Completed" || len(told.Runs[1].Steps) != 3 {
+		s.Fatalf("it tells %+v", told)
+	}
+	before, applied, cut, after := told.Runs[0].Steps[0], told.Runs[0].Steps[1], told.Runs[0].Steps[2], told.Runs[1].Steps[2]
+	if before.Summary != "hook PreApply tell: HTTP" || before.State != "succeeded" || before.Attempt != 2 || !strings.HasPrefix(before.LastFailure, "HookRetrying: hook tell") {
+		s.Errorf("of the hook before: %+v", before)
+	}
+	if applied.Name != "ApplyObjects" || applied.State != "done" || applied.Attempt < 2 || !strings.HasPrefix(applied.LastFailure, "ApplyRetrying: ") || applied.EndTime == nil {
+		s.Errorf("of the apply: %+v", applied)
+	}
+	if cut.Summary != "hook PostApply sign: Approval" || cut.State != "cancelled" || cut.EndTime == nil {
+		s.Errorf("of the hook that was cut off: %+v", cut)
+	}
+	if after.State != "succeeded" || !strings.HasPrefix(after.Message, "approved by ") {
+		s.Errorf("of the hook after: %+v", after)
 	}
 }

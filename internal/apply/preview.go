@@ -125,10 +125,18 @@ func (v *previewer) stale(ctx context.Context, e v1alpha1.InventoryEntry) error 
 		v.fail(refusal(v.resolve.target, RefOf(e), err, v.clean))
 		return nil
 	}
-	if live != nil && live.GetLabels()[v1alpha1.LabelOwner] == v.req.Owner.Key() && live.GetAnnotations()[v1alpha1.AnnotationPrune] != "disabled" {
+	if live != nil && v.prunes(e, live) {
 		v.change(Change{Ref: RefOf(e), Live: live})
 	}
 	return nil
+}
+
+// prunes reports whether a prune takes an object away that is recorded. What a hook made goes with its hook, whatever it says.
+func (v *previewer) prunes(e v1alpha1.InventoryEntry, live *unstructured.Unstructured) bool {
+	if e.Hook != "" {
+		return live.GetLabels()[v1alpha1.LabelHookOwner] == v.req.Owner.Key()
+	}
+	return live.GetLabels()[v1alpha1.LabelOwner] == v.req.Owner.Key() && live.GetAnnotations()[v1alpha1.AnnotationPrune] != "disabled"
 }
 
 // read reads an object, in whichever version is served, nil when it is not there.

@@ -13,6 +13,7 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/render"
 )
@@ -38,7 +39,7 @@ type TemporalFlags struct {
 // TargetFlags binds the flags about connections to targets, and gives what they say.
 type TargetFlags struct {
 	Bind    func(*pflag.FlagSet)
-	Options func() (dial.Policy, connect.Options)
+	Options func() (dial.Policy, connect.Options, delivery.ServiceAccounts, error)
 }
 
 // RenderFlags binds the flags of the command render but those of its output. Given reports whether they name a file. Render

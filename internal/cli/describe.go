@@ -82,6 +82,9 @@ func describeRelease(r *v1alpha1.Release, out io.Writer, now time.Time) error {
 	}
 	if s.Inventory != nil {
 		inventory = fmt.Sprintf("%s, %d objects", s.Inventory.State, s.Inventory.Objects)
+		if s.Inventory.Objects == 1 {
+			inventory = strings.TrimSuffix(inventory, "s")
+		}
 	}
 	err := facts(out, "Release", r.Namespace+"/"+r.Name, "Cluster", r.Spec.ClusterRef.Name, "Target namespace", r.Spec.TargetNamespace,
 		"Source", sourceOf(r.Spec.Source), "Revision", revision, "Mode", string(r.Spec.SyncPolicy.Mode), "Suspended", suspended,
@@ -101,7 +104,9 @@ func describeRelease(r *v1alpha1.Release, out io.Writer, now time.Time) error {
 		err = errors.Join(err, facts(out, "Waits for", joined(p.Reason, p.Message), "Render", p.Digest, "Revision", p.Revision,
 			"Objects", count(int(p.Objects)), "Since", ago(p.Since, now)))
 	}
-	err = errors.Join(err, conditions(out, s.Conditions, now), mutations(out, s.Mutations))
+	warnings(out, s.Rollout)
+	err = errors.Join(err, conditions(out, s.Conditions, now), hooks(out, s.Hooks, now),
+		leftovers(out, s.Leftovers, now), mutations(out, s.Mutations))
 	if h := historyOf(r); len(h.Rollouts) > 0 {
 		h.Pending = nil
 		fmt.Fprintln(out, "\nHistory")
@@ -154,6 +159,30 @@ func conditions(out io.Writer, all []metav1.Condition, now time.Time) error {
 	return table(out, []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}, rows)
 }
 
+// warnings writes what the target warned of when the last rollout was applied.
+func warnings(out io.Writer, last *v1alpha1.RolloutStatus) {
+	if last == nil || len(last.Warnings) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nWarnings of the target in rollout %d\n", last.Number)
+	for _, w := range last.Warnings {
+		fmt.Fprintln(out, "- "+oneLine(w))
+	}
+}
+
+// leftovers writes what is left on clusters that the Release moved away from.
+func leftovers(out io.Writer, all []v1alpha1.Leftover, now time.Time) error {
+	if len(all) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "\nLeft on former clusters")
+	rows := make([][]string, 0, len(all))
+	for _, l := range all {
+		rows = append(rows, []string{l.Cluster, count(int(l.Objects)), age(l.Since, now)})
+	}
+	return table(out, []string{"CLUSTER", "OBJECTS", "SINCE"}, rows)
+}
+
 func mutations(out io.Writer, all []v1alpha1.MutationStatus) error {
 	if len(all) == 0 {
 		return nil
@@ -161,7 +190,20 @@ func mutations(out io.Writer, all []v1alpha1.MutationStatus) error {
 	fmt.Fprintln(out, "\nMutations")
 	rows := make([][]string, 0, len(all))
 	for _, m := range all {
-		rows = append(rows, []string{m.Name, strconv.Itoa(int(m.Matched)), string(m.Skipped)})
+		rows = append(rows, []string{m.Name, strconv.Itoa(int(m.Matched)), noteOf(m)})
 	}
-	return table(out, []string{"NAME", "MATCHED", "SKIPPED"}, rows)
+	return table(out, []string{"NAME", "MATCHED", "NOTE"}, rows)
+}
+
+// noteOf says why a mutation changed nothing.
+func noteOf(m v1alpha1.MutationStatus) string {
+	switch {
+	case m.Skipped == v1alpha1.SkippedByWhen:
+		return "left out: its when is false"
+	case m.Skipped == v1alpha1.SkippedAsMissing:
+		return "left out: the optional patch that it reads does not exist"
+	case m.Matched == 0:
+		return "its target selects no object"
+	}
+	return ""
 }

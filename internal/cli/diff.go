@@ -37,7 +37,7 @@ and compares that: then no NAME is given, and what the files do not hold is read
 With --live, the target is asked what would become of its objects: each is sent as a dry run, under the field manager of the Release,
 and compared with what is there. So fields that others set, defaults and drift are seen too. Objects that would be pruned are shown
 as removed. The target is reached with the credentials of the Cluster, which you must be allowed to read, and from where this command
-runs. Without a render that waits, --live shows how the target differs from the last rollout.
+runs. Give it the flags --default-service-account and --require-service-account that the worker has. Without a render that waits, --live shows how the target differs from the last rollout.
 
 Values of Secrets are shown as ***, with (before) and (after) where they change. With --exit-code, the code is 1 when something
 differs, and 2 when the comparison failed.`),
@@ -213,6 +213,6 @@ func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Previe
 	defer done()
 	return apply.DryRun(ctx, target, apply.Request{
 		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.content.Objects, TargetNamespace: r.Spec.TargetNamespace,
-		CreateNamespace: r.Spec.CreateNamespace, Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
+		CreateNamespace: r.Spec.CreateNamespace, Hooks: w.content.HookNames(r), Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/render"
 )
@@ -207,4 +208,64 @@ func TestDiffAsksTheTargetWhatARolloutWouldChange(t *testing.T) {
 	}
 	w.check(client.IgnoreNotFound(w.Delete(w.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "east"}})))
 	w.refused("Cluster NS/east: ", "diff", "app", "--live")
+}
+
+// made starts a hook that makes a ConfigMap on the target.
+func (w *world) made(r *v1alpha1.Release, name string) {
+	w.Helper()
+	id, err := w.identity(w.ctx)
+	w.check(err)
+	c, err := w.cluster(w.ctx, "east")
+	w.check(err)
+	s := w.settings()
+	target, done, err := s.target(w.ctx, &w.hub, c, r)
+	w.check(err)
+	defer done()
+	_, err = apply.StartHook(w.ctx, target, apply.NewLedger(w), apply.HookRequest{
+		Owner: delivery.Owner{HubID: id, Namespace: w.namespace, Name: "app"}, Object: manifests(w.T, configMap(name, "x"))[0],
+		Run: string(r.UID) + "/2/" + name, Entry: "2/" + name, TargetNamespace: w.namespace, Record: apply.NewRecord(r, c),
+	})
+	w.check(err)
+}
+
+func TestDiffShowsAnObjectOfAHookOnceTheHookIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.east()
+	r := w.release(rolled)
+	applied := w.keep(r, configMap("a", "one"))
+	w.status(func(r *v1alpha1.Release) { r.Status.RenderRef = &applied })
+	_, err := w.change(w.ctx, "app", func(r *v1alpha1.Release) error {
+		r.Spec.Hooks = []v1alpha1.Hook{{Name: "migrate", Phase: v1alpha1.HookPreApply, Job: &v1alpha1.HookJob{Template: configMap("migrate", "x")}}}
+		return nil
+	})
+	w.check(err)
+	w.made(w.now(), "migrate")
+	pruned := "--- live ConfigMap " + w.namespace + "/migrate\n+++ /dev/null\n"
+	if out, errOut, code := w.run("diff", "app", "--live"); code != 0 || strings.Contains(out, "migrate") {
+		t.Errorf("with the hook: code %d, %s%s", code, out, errOut)
+	}
+	_, err = w.change(w.ctx, "app", func(r *v1alpha1.Release) error {
+		r.Spec.Hooks = nil
+		return nil
+	})
+	w.check(err)
+	if out, errOut, code := w.run("diff", "app", "--live"); code != 0 || !strings.Contains(out, pruned) {
+		t.Errorf("without it: code %d, %s%s", code, out, errOut)
+	}
+}
+
+func TestDiffActsAsTheServiceAccountThatTheOperatorNames(t *testing.T) {
+	w := newWorld(t)
+	w.east()
+	r := w.release(rolled)
+	applied := w.keep(r, configMap("a", "one"))
+	w.status(func(r *v1alpha1.Release) { r.Status.RenderRef = &applied })
+	w.accounts.Default = "deployer" // which may do nothing
+	w.refused("convoy acts as service account NS/deployer there", "diff", "app", "--live")
+	w.accounts = delivery.ServiceAccounts{Required: true}
+	w.refused("Release NS/app acts as no service account: name one in spec.serviceAccountName", "diff", "app", "--live")
+	w.accounts = delivery.ServiceAccounts{}
+	if _, errOut, code := w.run("diff", "app", "--live"); code != 0 {
+		t.Error(errOut)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	temporalclient "go.temporal.io/sdk/client"
@@ -103,10 +104,7 @@ func (e *engine) describe(ctx context.Context, id string) (*execution, error) {
 func stepOf(p *workflowpb.PendingActivityInfo) step {
 	s := step{
 		Name: p.GetActivityType().GetName(), State: states[p.GetState()], Attempt: p.GetAttempt(),
-		Failure: p.GetLastFailure().GetMessage(), Worker: p.GetLastWorkerIdentity(),
-	}
-	if reason := p.GetLastFailure().GetApplicationFailureInfo().GetType(); reason != "" {
-		s.Failure = joined(reason, s.Failure)
+		Failure: failureOf(p.GetLastFailure()), Worker: p.GetLastWorkerIdentity(),
 	}
 	if next := p.GetNextAttemptScheduleTime(); next != nil {
 		s.Next = &metav1.Time{Time: next.AsTime()}
@@ -120,4 +118,9 @@ func stepOf(p *workflowpb.PendingActivityInfo) step {
 		}
 	}
 	return s
+}
+
+// failureOf is the class and the message of a failure, as convoy gave them to Temporal.
+func failureOf(f *failurepb.Failure) string {
+	return joined(f.GetApplicationFailureInfo().GetType(), f.GetMessage())
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,17 +36,41 @@ type rollout struct {
 }
 
 func historyCommand(s Settings) *cobra.Command {
-	var f format
+	var (
+		f      format
+		number int64
+	)
 	cmd := &cobra.Command{
 		Use: "history release NAME", Short: "Show the rollouts of a Release, and what it can be rolled back to",
-		Example: "  convoy history release podinfo\n  convoy history release podinfo -o json", Args: cobra.RangeArgs(1, 2),
+		Long: strings.TrimSpace(`
+Show the rollouts of a Release that the hub remembers, and which renders are kept.
+
+With --rollout, show the steps of one rollout and their attempts instead, from the history of its workflow in Temporal: how many
+attempts each step took, how the one before the last failed, when it began and how long it took in all. Temporal keeps that for the
+retention of its namespace. The environment and the flags for Temporal are those of convoy run.`),
+		Example: "  convoy history release podinfo\n  convoy history release podinfo --rollout 4\n  convoy history release podinfo -o json",
+		Args:    cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.Flags().Int64Var(&number, "rollout", 0, "number of a rollout whose steps and attempts are shown, from Temporal")
+	s.Temporal.Bind(cmd.Flags())
 	f.bind(cmd.Flags())
 	cmd.RunE = flags.onRelease(func(cmd *cobra.Command, h *hub, name string) error {
 		r, err := h.release(cmd.Context(), name)
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("rollout") {
+			e, err := dialEngine(s.Temporal)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			found, err := e.attemptsOf(cmd.Context(), r, number)
+			if err != nil {
+				return err
+			}
+			return f.print(cmd.OutOrStdout(), found, func(out io.Writer) error { return found.write(out, time.Now()) })
 		}
 		found := historyOf(r)
 		return f.print(cmd.OutOrStdout(), found, func(out io.Writer) error { return found.table(out, time.Now()) })

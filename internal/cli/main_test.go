@@ -25,6 +25,7 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/dial"
 	"kumodo.io/convoy/internal/render"
 )
@@ -54,6 +55,8 @@ type world struct {
 	file string // the kubeconfig
 	// rendered is what a file in -f renders to.
 	rendered []*unstructured.Unstructured
+	// accounts are what the operator says that Releases act as.
+	accounts delivery.ServiceAccounts
 }
 
 func newWorld(t *testing.T) *world {
@@ -90,8 +93,8 @@ func (w *world) settings() Settings {
 		Temporal: TemporalFlags{Bind: func(*pflag.FlagSet) {}, Options: func() (temporalclient.Options, error) {
 			return temporalclient.Options{HostPort: "127.0.0.1:1", Namespace: "default"}, nil
 		}},
-		Target: TargetFlags{Bind: func(*pflag.FlagSet) {}, Options: func() (dial.Policy, connect.Options) {
-			return dial.Policy{AllowLoopback: true}, connect.Options{}
+		Target: TargetFlags{Bind: func(*pflag.FlagSet) {}, Options: func() (dial.Policy, connect.Options, delivery.ServiceAccounts, error) {
+			return dial.Policy{AllowLoopback: true}, connect.Options{}, w.accounts, nil
 		}},
 		Render: RenderFlags{
 			Bind:  func(f *pflag.FlagSet) { f.StringVarP(&file, "filename", "f", "", "") },

@@ -40,7 +40,7 @@ func sample() *v1alpha1.Release {
 	rolled(r)
 	pending(r)
 	r.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-9 * time.Minute))
-	r.Status.Mutations = []v1alpha1.MutationStatus{{Name: "region", Matched: 2}, {Name: "zone", Skipped: v1alpha1.SkippedByWhen}}
+	r.Status.Mutations = []v1alpha1.MutationStatus{{Name: "region", Matched: 2}, {Name: "zone", Skipped: v1alpha1.SkippedByWhen}, {Name: "typo"}}
 	r.Status.Inventory = &v1alpha1.InventoryStatus{State: v1alpha1.InventoryRecorded, Objects: 3}
 	return r
 }
@@ -122,15 +122,106 @@ TYPE    STATUS    REASON             SINCE   MESSAGE
 Ready   Unknown   AwaitingApproval   9m      rollout 3 waits for an Approval
 
 Mutations
-NAME     MATCHED   SKIPPED
+NAME     MATCHED   NOTE
 region   2         -
-zone     0         When
+zone     0         left out: its when is false
+typo     0         its target selects no object
 
 History
 ROLLOUT   PHASE       RENDER                KEPT   REVISION   TRIGGER       CLUSTER   OBJECTS   APPROVED-BY   AGE   TOOK   MESSAGE
 2         Succeeded   sha256:bb2000000000   yes    v2         NewRevision   east      3         jo            10m   0s     -
 1         Succeeded   sha256:aa1000000000   yes    v1         Created       east      2         -             10m   7s     -
 `)
+}
+
+func TestDescribeShowsHooksAndWhatIsLeftAndWarnedOf(t *testing.T) {
+	r := newRelease("web")
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+	r.Status.Rollout = &v1alpha1.RolloutStatus{Number: 3, Phase: v1alpha1.RolloutRunning, Warnings: []string{"CronTab a: spec.old\nis deprecated"}}
+	r.Status.Hooks = []v1alpha1.HookStatus{
+		{
+			Name: "migrate", Phase: v1alpha1.HookPreApply, Rollout: 3, State: v1alpha1.HookSucceeded, StartTime: ago(5 * time.Minute), EndTime: new(ago(time.Minute)),
+			Object: &v1alpha1.HookObject{Group: "batch", Kind: "Job", Namespace: "web", Name: "migrate-1"},
+		},
+		{Name: "sign", Phase: v1alpha1.HookPostApply, Rollout: 3, State: v1alpha1.HookRunning, StartTime: ago(50 * time.Second), Message: "look at east"},
+		{Name: "leave", Phase: v1alpha1.HookPreDelete, State: v1alpha1.HookSkipped, StartTime: ago(9 * time.Second), EndTime: new(ago(9 * time.Second)), Message: "when is false"},
+	}
+	r.Status.Leftovers = []v1alpha1.Leftover{{Cluster: "west", Objects: 4, Since: ago(3 * time.Hour)}}
+	var out strings.Builder
+	if err := describeRelease(r, &out, noon); err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(out.String(), "\nWarnings")
+	page, _, _ = strings.Cut(page, "\nHistory")
+	printed(t, "Warnings"+page, `
+Warnings of the target in rollout 3
+- CronTab a: spec.old is deprecated
+
+Hooks
+NAME      PHASE       ROLLOUT    STATE       AGE   TOOK   OBJECT                    MESSAGE
+migrate   PreApply    3          Succeeded   5m    4m     Job.batch web/migrate-1   -
+sign      PostApply   3          Running     50s   -      -                         look at east
+leave     PreDelete   deletion   Skipped     9s    0s     -                         when is false
+
+Left on former clusters
+CLUSTER   OBJECTS   SINCE
+west      4         3h
+`)
+}
+
+func TestWhySaysWhichHookItWaitsFor(t *testing.T) {
+	began := metav1.NewTime(noon.Add(-2 * time.Minute))
+	approval := v1alpha1.Hook{Name: "sign", Phase: v1alpha1.HookPostApply, Timeout: metav1.Duration{Duration: 5 * time.Minute}, Approval: &v1alpha1.HookApproval{}}
+	waits := func(r *v1alpha1.Release) {
+		r.Status.Rollout = &v1alpha1.RolloutStatus{Number: 3, Phase: v1alpha1.RolloutRunning}
+		r.Status.Hooks = []v1alpha1.HookStatus{
+			{Name: "before", Phase: v1alpha1.HookPreApply, Rollout: 3, State: v1alpha1.HookSucceeded},
+			{Name: "sign", Phase: v1alpha1.HookPostApply, Rollout: 3, State: v1alpha1.HookRunning, StartTime: began, Message: "look at east"},
+			{Name: "old", Phase: v1alpha1.HookPostApply, Rollout: 2, State: v1alpha1.HookRunning, StartTime: began},
+		}
+		ready(r, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "rollout 3 waits for hook sign (PostApply)")
+	}
+	deleted := func(r *v1alpha1.Release, reason string) {
+		r.DeletionTimestamp = &began
+		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDeleting, Status: metav1.ConditionTrue, Reason: reason, Message: "of the deletion", LastTransitionTime: began}}
+	}
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.Release)
+		want   []string
+		not    string
+	}{
+		"an approval": {func(r *v1alpha1.Release) { waits(r); r.Spec.Hooks = []v1alpha1.Hook{approval} }, []string{
+			"Way out:       do what the hook asks for, then convoy approve release app --hook sign\n",
+			"Hook:          sign (PostApply), running since 2m; its time is over in 3m, at 2026-05-01T12:13:07Z\n", "Hook message:  look at east\n",
+		}, "old"},
+		"one that left the spec":     {waits, []string{"Hook:          sign (PostApply), running since 2m\n"}, "Way out"},
+		"one that a suspension ends": {func(r *v1alpha1.Release) { waits(r); r.Spec.Suspend = true }, nil, "Hook:"},
+		"one of a deletion": {func(r *v1alpha1.Release) {
+			waits(r)
+			deleted(r, v1alpha1.ReasonRunningHooks)
+			r.Status.Hooks[2].Rollout = 0
+			r.Status.Hooks[2].Object = &v1alpha1.HookObject{Kind: "Pod", Name: "x"}
+		}, []string{"Verdict:      Deleting: of the deletion\n", "Since:        2m\n", "Hook:         old (PostApply), running since 2m\n", "Hook object:  Pod x\n"}, "sign"},
+		"one that holds a deletion": {func(r *v1alpha1.Release) { waits(r); deleted(r, v1alpha1.ReasonHookFailed) }, []string{
+			`mend what the hook needs, then kubectl annotate --overwrite release.core.convoy.kumodo.io app convoy.kumodo.io/requestedAt="$(date)"; or change spec.hooks`,
+		}, "Hook:"},
+	} {
+		r, a := newRelease("web"), answer{Kind: "Release", Namespace: "web", Name: "app"}
+		c.change(r)
+		a.ofRelease(r, nil)
+		var out strings.Builder
+		if err := a.write(&out, noon); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: it prints %s, without %q", name, out.String(), want)
+			}
+		}
+		if c.not != "" && strings.Contains(out.String(), c.not) {
+			t.Errorf("%s: it prints %s, with %q", name, out.String(), c.not)
+		}
+	}
 }
 
 func sampleCluster() *v1alpha1.Cluster {

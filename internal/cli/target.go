@@ -13,7 +13,14 @@ import (
 
 // target connects to a Cluster as the worker does for a Release, from here. done closes the connection.
 func (s *Settings) target(ctx context.Context, h *hub, c *v1alpha1.Cluster, r *v1alpha1.Release) (t apply.Target, done func(), err error) {
-	policy, options := s.Target.Options()
+	policy, options, accounts, err := s.Target.Options()
+	if err != nil {
+		return t, nil, err
+	}
+	account, permitted := accounts.ActsAs(r)
+	if !permitted {
+		return t, nil, fmt.Errorf("Release %s/%s acts as no service account: name one in spec.serviceAccountName, or leave out --require-service-account", r.Namespace, r.Name) //nolint:staticcheck // a kind begins with a capital
+	}
 	pool := connect.NewPool(h, dial.New(policy), options)
 	conn, err := pool.Client(ctx, c)
 	if err != nil {
@@ -24,9 +31,9 @@ func (s *Settings) target(ctx context.Context, h *hub, c *v1alpha1.Cluster, r *v
 		return t, nil, fmt.Errorf("connect to Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	t = apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}
-	if name := r.Spec.ServiceAccountName; name != "" {
-		t.ServiceAccount = r.Namespace + "/" + name
-		if t.Dynamic, err = conn.As("system:serviceaccount:" + r.Namespace + ":" + name); err != nil {
+	if account != "" {
+		t.ServiceAccount = r.Namespace + "/" + account
+		if t.Dynamic, err = conn.As("system:serviceaccount:" + r.Namespace + ":" + account); err != nil {
 			pool.Close()
 			return t, nil, err
 		}

@@ -30,6 +30,8 @@ type answer struct {
 	Gate string `json:"gate,omitempty"`
 	// WayOut is what somebody may do about it.
 	WayOut string `json:"wayOut,omitempty"`
+	// Hooks are those that it waits for.
+	Hooks []runningHook `json:"hooks,omitempty"`
 	// Executions are the workflows, with the steps that they are at.
 	Executions []execution `json:"executions,omitempty"`
 	// Unknown says why there is none.
@@ -121,6 +123,15 @@ func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
 		a.Gate = "closed: " + closed
 	}
 	a.WayOut = wayOut(a.Reason)
+	a.Hooks = runningHooks(r)
+	for i := range a.Hooks {
+		if a.Hooks[i].approval {
+			a.WayOut = "do what the hook asks for, then convoy approve release " + r.Name + " --hook " + a.Hooks[i].Name
+		}
+	}
+	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d != nil && !r.DeletionTimestamp.IsZero() {
+		a.Since, a.WayOut = &d.LastTransitionTime, wayOutOfDeletion(r.Name, d.Reason)
+	}
 }
 
 // ask adds what Temporal knows.
@@ -154,6 +165,9 @@ func (a *answer) write(out io.Writer, now time.Time) error {
 		since = age(*a.Since, now)
 	}
 	pairs := []string{"Verdict", joined(a.Reason, a.Message), "Since", since, "Gate", a.Gate, "Way out", a.WayOut}
+	for i := range a.Hooks {
+		pairs = append(pairs, a.Hooks[i].facts(now)...)
+	}
 	for _, e := range a.Executions {
 		pairs = append(pairs, "Workflow", e.Workflow+", "+strings.ToLower(e.Status)+", run "+e.Run)
 		for _, s := range e.Steps {
@@ -193,7 +207,7 @@ func wayOut(reason string) string {
 		v1alpha1.ReasonSyncPolicyInvalid:      "change spec.syncPolicy",
 		v1alpha1.ReasonApplyFailed:            "change the objects that the message names, or roll back",
 		v1alpha1.ReasonConflict:               "remove the object from one of the two Releases",
-		v1alpha1.ReasonHookFailed:             "see status.hooks, mend what the hook needs, then convoy reconcile; or change spec.hooks",
+		v1alpha1.ReasonHookFailed:             "see convoy describe, mend what the hook needs, then convoy reconcile; or change spec.hooks",
 		v1alpha1.ReasonServiceAccountRequired: "name an account in spec.serviceAccountName",
 		v1alpha1.ReasonApplyRetrying:          "it is retried; the message says what the target cannot take",
 		v1alpha1.ReasonPruneFailed:            "it is retried; the message says what keeps the objects",
@@ -205,4 +219,13 @@ func wayOut(reason string) string {
 		v1alpha1.ReasonWaitingForReleases:     "wait for the deletion of the Releases that the message names, and see convoy why for each",
 		v1alpha1.ReasonClusterUnreachable:     "mend the Cluster, or set spec.deletionPolicy.blockOnClusterUnreachable to false",
 	}[reason]
+}
+
+// wayOutOfDeletion is wayOut for what holds the deletion of a Release, which the other commands do not change any more.
+func wayOutOfDeletion(release, reason string) string {
+	if reason == v1alpha1.ReasonHookFailed {
+		return "mend what the hook needs, then kubectl annotate --overwrite release.core.convoy.kumodo.io " + release + " " + v1alpha1.AnnotationRequestedAt +
+			"=\"$(date)\"; or change spec.hooks"
+	}
+	return wayOut(reason)
 }

@@ -48,6 +48,13 @@ func TestApproveCreatesAnApprovalOfTheRenderThatWaitsInTheNameOfTheCaller(t *tes
 	w.refused("no render of it waits for an approval: Delivered", "approve", "app")
 	w.status(pending)
 	w.refused("the render that waits is "+digest("cc3")+", and not sha256:bb2", "approve", "app", "--digest=sha256:bb2")
+	w.refused(`spec.hooks has no hook "check"; none of its hooks waits for an Approval`, "approve", "app", "--hook=check")
+	_, err := w.change(w.ctx, "app", func(r *v1alpha1.Release) error {
+		r.Spec.Hooks = []v1alpha1.Hook{{Name: "check", Phase: v1alpha1.HookPreApply, Approval: &v1alpha1.HookApproval{}}}
+		return nil
+	})
+	w.check(err)
+	w.status(func(r *v1alpha1.Release) { r.Status.ObservedGeneration = r.Generation })
 	w.refused("no rollout of it is under way, so hook check waits for nothing", "approve", "app", "--hook=check")
 	if all := w.approvals(); len(all) != 0 {
 		t.Fatalf("a refusal left %v", all)

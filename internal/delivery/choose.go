@@ -81,16 +81,44 @@ func Approvable(r *v1alpha1.Release, want string) (string, error) {
 }
 
 // ApprovableHook decides which render an Approval of a hook is for: that of the rollout that is under way. want is as for
-// Approvable.
-func ApprovableHook(r *v1alpha1.Release, hook, want string) (string, error) {
+// Approvable. A hook that has not begun yet may be approved too.
+func ApprovableHook(r *v1alpha1.Release, name, want string) (string, error) {
 	last := r.Status.Rollout
+	hook, there := approvalHooks(r, name)
 	switch {
+	case hook == nil:
+		return "", fmt.Errorf("spec.hooks has no hook %q; %s", name, there)
+	case hook.Approval == nil:
+		return "", fmt.Errorf("hook %s (%s) is no approval but does something itself: %s; %s", name, hook.Phase, HookKind(hook), there)
 	case last == nil || last.Phase != v1alpha1.RolloutRunning:
-		return "", fmt.Errorf("no rollout of it is under way, so hook %s waits for nothing", hook)
+		return "", fmt.Errorf("no rollout of it is under way, so hook %s waits for nothing: %s", name, StandingOf(r))
+	}
+	run := HookRunOf(r, name, hook.Phase, last.Number)
+	switch {
+	case HookEnded(run):
+		return "", fmt.Errorf("hook %s of rollout %d, which is under way, has ended: %s", name, last.Number, HookOutcome(run))
 	case want != "" && !hasDigest(last.Digest, want):
 		return "", fmt.Errorf("rollout %d, which is under way, has render %s, and not %s", last.Number, last.Digest, want)
 	}
 	return last.Digest, nil
+}
+
+// approvalHooks finds a hook by its name, nil when there is none, and says which ones wait for an Approval.
+func approvalHooks(r *v1alpha1.Release, name string) (found *v1alpha1.Hook, there string) {
+	var names []string
+	for i := range r.Spec.Hooks {
+		h := &r.Spec.Hooks[i]
+		if h.Name == name {
+			found = h
+		}
+		if h.Approval != nil {
+			names = append(names, fmt.Sprintf("%s (%s)", h.Name, h.Phase))
+		}
+	}
+	if len(names) == 0 {
+		return found, "none of its hooks waits for an Approval"
+	}
+	return found, "those that wait for an Approval are " + strings.Join(names, ", ")
 }
 
 // hasDigest reports whether want is a digest, or begins it, with or without the name of the algorithm.

@@ -133,9 +133,26 @@ func TestOnlyTheRenderThatWaitsForAnApprovalIsApproved(t *testing.T) {
 func TestAHookIsApprovedForTheRolloutThatIsUnderWay(t *testing.T) {
 	r := rolled()
 	_, err := ApprovableHook(r, "check", "")
+	wantChoice(t, "without hooks", "", err, "", `spec.hooks has no hook "check"; none of its hooks waits for an Approval`)
+	r.Spec.Hooks = []v1alpha1.Hook{
+		{Name: "check", Phase: v1alpha1.HookPreApply, Approval: &v1alpha1.HookApproval{}},
+		{Name: "migrate", Phase: v1alpha1.HookPreApply, Job: &v1alpha1.HookJob{}},
+		{Name: "sign", Phase: v1alpha1.HookPostApply, Approval: &v1alpha1.HookApproval{}},
+	}
+	_, err = ApprovableHook(r, "chek", "")
+	wantChoice(t, "unknown", "", err, "", `spec.hooks has no hook "chek"; those that wait for an Approval are check (PreApply), sign (PostApply)`)
+	_, err = ApprovableHook(r, "migrate", "")
+	wantChoice(t, "of another kind", "", err, "", "hook migrate (PreApply) is no approval but does something itself: Job; those that wait")
+	_, err = ApprovableHook(r, "check", "")
 	wantChoice(t, "ended", "", err, "", "no rollout of it is under way, so hook check waits for nothing")
 	r.Status.Rollout.Phase = v1alpha1.RolloutRunning
-	got, err := ApprovableHook(r, "check", "bb")
+	r.Status.Hooks = []v1alpha1.HookStatus{{Name: "sign", Phase: v1alpha1.HookPostApply, Rollout: 4, State: v1alpha1.HookSucceeded, Message: "approved by jo"}}
+	_, err = ApprovableHook(r, "sign", "")
+	wantChoice(t, "approved", "", err, "", "hook sign of rollout 4, which is under way, has ended: Succeeded: approved by jo")
+	r.Status.Hooks[0].Rollout = 3
+	got, err := ApprovableHook(r, "sign", "")
+	wantChoice(t, "of a rollout before", got, err, "bb3", "")
+	got, err = ApprovableHook(r, "check", "bb")
 	wantChoice(t, "under way", got, err, "bb3", "")
 	_, err = ApprovableHook(r, "check", "aa2")
 	wantChoice(t, "another", "", err, "", "rollout 4, which is under way, has render "+digest("bb3"))

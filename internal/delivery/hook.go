@@ -96,6 +96,14 @@ func HookRunOf(r *v1alpha1.Release, name string, phase v1alpha1.HookPhase, rollo
 // HookEnded reports whether a run has ended.
 func HookEnded(run *v1alpha1.HookStatus) bool { return run != nil && run.State != v1alpha1.HookRunning }
 
+// HookOutcome is the state of a run, and what is told of it.
+func HookOutcome(run *v1alpha1.HookStatus) string {
+	if run.Message == "" {
+		return string(run.State)
+	}
+	return string(run.State) + ": " + run.Message
+}
+
 // HooksDue are, of the hooks of a Release, those of the deletion in one phase that have not ended. held is the first that has
 // failed and holds the deletion; then none is due. Nothing is held where nobody could mend it.
 func HooksDue(r *v1alpha1.Release, hooks []v1alpha1.Hook, phase v1alpha1.HookPhase, mendable bool) (due []HookRef, held *v1alpha1.HookStatus) {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 )
 
@@ -42,9 +43,12 @@ func (c Content) For(event string) []Hook {
 // NameFor names the hook at one of its events, as no hook of a Release's spec can be named.
 func (h Hook) NameFor(event string) string { return event + "." + h.Name }
 
-// HookNames are the names of all hooks at all their events.
-func (c Content) HookNames() []string {
+// HookNames are the names of all hooks of a Release whose render this is, whenever they run: those of its spec, and of the chart.
+func (c Content) HookNames(r *v1alpha1.Release) []string {
 	var names []string
+	for i := range r.Spec.Hooks {
+		names = append(names, r.Spec.Hooks[i].Name)
+	}
 	for _, h := range c.Hooks {
 		for _, event := range h.Events {
 			names = append(names, h.NameFor(event))
