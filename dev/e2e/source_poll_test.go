@@ -116,3 +116,27 @@ func TestASourceThatIsLookedAtOnRequestTellsAtOnce(t *testing.T) {
 		return nil
 	})
 }
+
+// TestASourceIsLookedAtAgainWhateverHappensToItsPoll: nobody touches the Release, and its own interval is an hour.
+func TestASourceIsLookedAtAgainWhateverHappensToItsPoll(t *testing.T) {
+	s := newSerialScene(t)
+	repository := s.repository()
+	push := func(text string) string {
+		return s.commit(repository, env.Change{Branch: "stable", Files: map[string]string{"app/greeting.yaml": manifest("greeting", text)}})
+	}
+	push("first")
+	s.readyCluster("prod", beta)
+	s.release("app", "prod", "", polled(repository, "app", 5*time.Second))
+	s.awaitDelivered("app")
+	for _, f := range disturbances[:6] { // those of convoy and of Temporal
+		began := time.Now()
+		revision := push(f.name)
+		f.do(&disturbed{scene: s})
+		s.awaitRevision("app", "stable@sha1:"+revision)
+		s.awaitText(patience, s.on(beta), "greeting", f.name)
+		t.Logf("survived %s, in %s", f.name, time.Since(began).Round(time.Second/10))
+	}
+	workflow := s.sourceWorkflow("app")
+	s.remove(&v1alpha1.Release{ObjectMeta: s.meta("app")})
+	s.awaitEnd(workflow)
+}
