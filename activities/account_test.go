@@ -21,7 +21,7 @@ import (
 )
 
 // strict are activities that want a service account, on a hub with these objects and the identity of its own.
-func strict(t *testing.T, objects ...client.Object) (*Activities, client.Client) {
+func strict(t *testing.T, objects ...client.Object) (*Activities, client.WithWatch) {
 	t.Helper()
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "hub"}}
 	hub := hubWith(t, interceptor.Funcs{}, append(objects, system)...)

@@ -36,7 +36,7 @@ type Activities struct {
 // Deps are what the activities call.
 type Deps struct {
 	// Hub reads and writes the hub without a cache: an activity acts on what is there now.
-	Hub      client.Client
+	Hub      client.WithWatch
 	Clusters *connect.Pool
 	Sources  *source.Sources
 	Builds   *render.Builds
@@ -54,6 +54,8 @@ type Deps struct {
 	Metrics *Metrics
 	// ServiceAccounts say what Releases act as on their targets.
 	ServiceAccounts delivery.ServiceAccounts
+	// Tenure is about how long one worker observes a Cluster before it is placed anew, Audit how often everything is listed.
+	Tenure, Audit time.Duration
 	// ResyncPeriod bounds how often a Cluster's lastProbeTime moves.
 	ResyncPeriod time.Duration
 }

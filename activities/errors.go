@@ -28,6 +28,8 @@ const (
 	ReasonBusy = "Busy"
 	// ReasonRenewed is a wait that goes on with another client.
 	ReasonRenewed = "Renewed"
+	// ReasonHandover is an observer that another worker goes on with.
+	ReasonHandover = "Handover"
 	// ReasonHookRetrying is a hook that is tried again.
 	ReasonHookRetrying = "HookRetrying"
 	// ReasonPanic is a panic of an activity.

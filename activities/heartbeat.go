@@ -10,7 +10,7 @@ import (
 
 // heartbeat tells Temporal that an activity lives, which is also how a cancellation reaches it.
 type heartbeat struct {
-	latest atomic.Pointer[Progress]
+	latest atomic.Pointer[any]
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -48,7 +48,7 @@ func (h *heartbeat) run(ctx context.Context) {
 	}
 }
 
-func (h *heartbeat) set(p Progress) { h.latest.Store(&p) }
+func (h *heartbeat) set(details any) { h.latest.Store(&details) }
 
 func (h *heartbeat) stopped() {
 	h.stop()

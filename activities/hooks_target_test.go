@@ -36,7 +36,7 @@ import (
 
 // plane is a control plane that is hub and target at once, without controllers: the test says how Jobs end.
 type plane struct {
-	hub        hubclient.Client
+	hub        hubclient.WithWatch
 	kubeconfig []byte
 }
 
@@ -70,7 +70,7 @@ func startPlane(t *testing.T) plane {
 			t.Fatal(err)
 		}
 	}
-	if p.hub, err = hubclient.New(cfg, hubclient.Options{Scheme: scheme}); err != nil {
+	if p.hub, err = hubclient.NewWithWatch(cfg, hubclient.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
 	return p

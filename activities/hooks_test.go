@@ -36,7 +36,7 @@ import (
 // hookScene is a hub with one Release in rollout 3, and a server that counts what it is sent.
 type hookScene struct {
 	*testing.T
-	hub    hubclient.Client
+	hub    hubclient.WithWatch
 	acts   *Activities
 	env    *testsuite.TestActivityEnvironment
 	sent   atomic.Int32

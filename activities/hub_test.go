@@ -19,7 +19,7 @@ import (
 	"kumodo.io/convoy/internal/status"
 )
 
-func hubWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+func hubWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {

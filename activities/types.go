@@ -188,3 +188,27 @@ type HookInput struct {
 	// Last: nothing is left of the rollout, so a success concludes it.
 	Last bool `json:"last,omitempty"`
 }
+
+// ObserveInput asks for the observation of a Cluster.
+type ObserveInput struct {
+	Key delivery.Key `json:"key"`
+}
+
+// ObserveResult is that nobody needs it any more.
+type ObserveResult struct{}
+
+// CorrectInput asks for the correction of what drifted.
+type CorrectInput struct {
+	Key delivery.Key `json:"key"`
+}
+
+// CorrectResult is what a correction came to.
+type CorrectResult struct {
+	Life Life `json:"life"`
+	// Applied is how many objects were applied again; 0 when nothing was to be corrected any more.
+	Applied int `json:"applied,omitempty"`
+	// Until is when a window of the sync policy opens in which it may be corrected.
+	Until time.Time `json:"until,omitzero"`
+	// Message says what the target refused.
+	Message string `json:"message,omitempty"`
+}

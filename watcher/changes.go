@@ -21,6 +21,7 @@ const (
 	indexConnection = "spec.agentless"
 	indexReads      = "spec.source"
 	indexPoll       = "spec.source.poll"
+	indexCluster    = "spec.clusterRef.name"
 )
 
 // changed reports whether a Release changed in a way that calls for a reconcile.
@@ -41,26 +42,29 @@ func wishes(annotations map[string]string) map[string]string {
 
 func (w *watcher) index(mgr ctrl.Manager) error {
 	ctx := context.Background() //nolint:forbidigo // indexes are added before the manager has a context
+	releases := map[string]func(*v1alpha1.Release) []string{
+		indexReads:   reads,
+		indexCluster: func(r *v1alpha1.Release) []string { return []string{r.Spec.ClusterRef.Name} },
+		indexPoll: func(r *v1alpha1.Release) []string {
+			if _, id := pollOf(r); id != "" {
+				return []string{id}
+			}
+			return nil
+		},
+	}
+	for name, of := range releases {
+		err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, name, func(o client.Object) []string {
+			return of(o.(*v1alpha1.Release)) //nolint:forcetypeassert // the indexer calls it with Releases only
+		})
+		if err != nil {
+			return fmt.Errorf("index Releases: %w", err)
+		}
+	}
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Cluster{}, indexConnection, func(o client.Object) []string {
 		return connectsWith(o.(*v1alpha1.Cluster)) //nolint:forcetypeassert // the indexer calls it with Clusters only
 	})
 	if err != nil {
 		return fmt.Errorf("index Clusters: %w", err)
-	}
-	err = mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, indexReads, func(o client.Object) []string {
-		return reads(o.(*v1alpha1.Release)) //nolint:forcetypeassert // the indexer calls it with Releases only
-	})
-	if err != nil {
-		return fmt.Errorf("index Releases: %w", err)
-	}
-	err = mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Release{}, indexPoll, func(o client.Object) []string {
-		if _, id := pollOf(o.(*v1alpha1.Release)); id != "" { //nolint:forcetypeassert // the indexer calls it with Releases only
-			return []string{id}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("index Releases: %w", err)
 	}
 	return nil
 }

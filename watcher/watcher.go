@@ -1,5 +1,5 @@
 // Package watcher turns changes of Clusters and Releases, of the Secrets and ConfigMaps that they read, and Approvals into
-// signals to their workflows and to those of the sources that Releases use, which it starts when they are not running. It adds finalizers before the first
+// signals to their workflows, to those of the sources that Releases use and to the observers of Clusters, which it starts when they are not running. It adds finalizers before the first
 // signal. Its receiver of webhooks makes sources look when somebody tells of a push. It decides nothing about deliveries and never touches a target; cmd/convoy runs it.
 package watcher
 
@@ -84,6 +84,10 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	if err != nil {
 		return err
 	}
+	observers, err := newController(mgr, "observer", w.reconcileObserver)
+	if err != nil {
+		return err
+	}
 	hub := mgr.GetCache()
 	sources := []struct {
 		to     controller.TypedController[request]
@@ -95,6 +99,8 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 		{releases, source.TypedKind(hub, &v1alpha1.Release{}, w.onRelease())},
 		{releases, source.TypedKind(hub, &v1alpha1.Approval{}, w.onApproval())},
 		{polls, source.TypedKind(hub, &v1alpha1.Release{}, w.onSource())},
+		{observers, source.TypedKind(hub, &v1alpha1.Release{}, w.onUser())},
+		{observers, source.TypedKind(hub, &v1alpha1.Cluster{}, w.onObserved())},
 		{releases, source.TypedKind(hub, metadataOf("Secret"), w.onDependency(w.releasesOf("Secret")))},
 		{releases, source.TypedKind(hub, metadataOf("ConfigMap"), w.onDependency(w.releasesOf("ConfigMap")))},
 	}

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -26,6 +27,9 @@ type Options struct {
 	Namespace string
 	// ProbesPerSecond caps the retrying probes of all Clusters together; the Temporal server keeps to it.
 	ProbesPerSecond float64
+	// Steps runs the workflows and their steps, Observes the observers of Clusters, of which ObserverClusters at once.
+	Steps, Observes  bool
+	ObserverClusters int
 	// StopTimeout is how long running activities may go on when the process stops.
 	StopTimeout time.Duration
 }
@@ -82,17 +86,27 @@ func (w *Worker) NeedLeaderElection() bool { return false }
 
 // queues builds one worker per task queue.
 func (w *Worker) queues(fatal chan<- error) []worker.Worker {
-	main := worker.New(w.temporal, delivery.QueueMain, w.common(fatal, worker.Options{MaxConcurrentActivityExecutionSize: 200}))
-	Register(main, w.acts)
-	activitiesOnly := map[string]worker.Options{
-		delivery.QueueProbe: {MaxConcurrentActivityExecutionSize: 200, TaskQueueActivitiesPerSecond: w.options.ProbesPerSecond},
-		// Most of these wait for a server. What they hold in memory and do with the CPU is bounded where it is done.
-		delivery.QueueSource: {MaxConcurrentActivityExecutionSize: 400},
-		delivery.QueueApply:  {MaxConcurrentActivityExecutionSize: 200},
-		// The default number of pollers is for short steps; these are few and long.
-		delivery.QueueObserve: {MaxConcurrentActivityExecutionSize: 2000, MaxConcurrentActivityTaskPollers: 2},
+	var all []worker.Worker
+	activitiesOnly := map[string]worker.Options{}
+	if w.options.Steps {
+		main := worker.New(w.temporal, delivery.QueueMain, w.common(fatal, worker.Options{MaxConcurrentActivityExecutionSize: 200}))
+		Register(main, w.acts)
+		all = append(all, main)
+		activitiesOnly = map[string]worker.Options{
+			delivery.QueueProbe: {MaxConcurrentActivityExecutionSize: 200, TaskQueueActivitiesPerSecond: w.options.ProbesPerSecond},
+			// Most of these wait for a server. What they hold in memory and do with the CPU is bounded where it is done.
+			delivery.QueueSource: {MaxConcurrentActivityExecutionSize: 400},
+			delivery.QueueApply:  {MaxConcurrentActivityExecutionSize: 200},
+			// The default number of pollers is for short steps; these are few and long.
+			delivery.QueueObserve: {MaxConcurrentActivityExecutionSize: 2000, MaxConcurrentActivityTaskPollers: 2},
+		}
 	}
-	all := []worker.Worker{main}
+	if w.options.Observes {
+		activitiesOnly[delivery.QueueObserver] = worker.Options{
+			MaxConcurrentActivityExecutionSize: w.options.ObserverClusters, MaxConcurrentActivityTaskPollers: 2,
+			MaxHeartbeatThrottleInterval: 5 * time.Second, // there may be hundreds, and none is cancelled in a hurry
+		}
+	}
 	for queue, o := range activitiesOnly {
 		o.DisableWorkflowWorker = true
 		q := worker.New(w.temporal, queue, w.common(fatal, o))
@@ -107,8 +121,8 @@ func (w *Worker) queues(fatal chan<- error) []worker.Worker {
 func (w *Worker) common(fatal chan<- error, o worker.Options) worker.Options {
 	o.Interceptors = []interceptor.WorkerInterceptor{&classes{}}
 	o.WorkerStopTimeout = w.options.StopTimeout
-	o.MaxHeartbeatThrottleInterval = 2 * time.Second
-	o.DefaultHeartbeatThrottleInterval = 2 * time.Second
+	o.MaxHeartbeatThrottleInterval = cmp.Or(o.MaxHeartbeatThrottleInterval, 2*time.Second)
+	o.DefaultHeartbeatThrottleInterval = o.MaxHeartbeatThrottleInterval
 	o.DisableRegistrationAliasing = true
 	o.OnFatalError = func(err error) {
 		select {
@@ -130,6 +144,7 @@ func Register(r Registry, acts *activities.Activities) {
 	r.RegisterWorkflowWithOptions(workflows.Cluster, workflow.RegisterOptions{Name: delivery.WorkflowCluster})
 	r.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
 	r.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
+	r.RegisterWorkflowWithOptions(workflows.Observer, workflow.RegisterOptions{Name: delivery.WorkflowObserver})
 	r.RegisterWorkflowWithOptions(workflows.Source, workflow.RegisterOptions{Name: delivery.WorkflowSource})
 	r.RegisterActivity(acts)
 }

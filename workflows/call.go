@@ -43,6 +43,13 @@ func long(queue string, timeout time.Duration, b delivery.Backoff) workflow.Acti
 	}
 }
 
+// lasting are the options of an activity that is meant to run for ever. There are many of them, so that they beat less often.
+func lasting(queue string) workflow.ActivityOptions {
+	o := long(queue, 24*time.Hour, delivery.Backoff{Base: time.Second, Cap: 30 * time.Second})
+	o.HeartbeatTimeout = 20 * time.Second
+	return o
+}
+
 // ProbeLimit and FetchLimit are what one attempt may take at the most, whatever its own time-out is.
 const (
 	ProbeLimit = time.Minute
@@ -63,6 +70,9 @@ var (
 
 	applyObjects = step[delivery.RolloutInput, activities.StepResult]{acts.ApplyObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	pruneObjects = step[activities.PruneInput, activities.StepResult]{acts.PruneObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
+	// An attempt hands over to another long before; only the last one ends well.
+	observeCluster = step[activities.ObserveInput, activities.ObserveResult]{acts.ObserveCluster, lasting(delivery.QueueObserver)}
+	correctDrift   = step[activities.CorrectInput, activities.CorrectResult]{acts.CorrectDrift, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	// A hook may take a week, and is cut off by its own timeout.
 	runHook     = step[activities.HookInput, activities.StepResult]{acts.RunHook, long(delivery.QueueObserve, 170*time.Hour, delivery.ReleaseBackoff)}
 	awaitHealth = step[activities.HealthInput, activities.StepResult]{acts.AwaitHealth, long(delivery.QueueObserve, 25*time.Hour, delivery.ReleaseBackoff)}

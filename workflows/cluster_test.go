@@ -38,6 +38,7 @@ func newEnv(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	env.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
 	env.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
 	env.RegisterWorkflowWithOptions(workflows.Source, workflow.RegisterOptions{Name: delivery.WorkflowSource})
+	env.RegisterWorkflowWithOptions(workflows.Observer, workflow.RegisterOptions{Name: delivery.WorkflowObserver})
 	env.RegisterActivity(&activities.Activities{})
 	return env
 }

@@ -17,7 +17,7 @@ import (
 // Release lives as long as a Release object: it reconciles at each kick and at the interval, has at most one
 // rollout under way, and removes the objects when the Release is deleted.
 func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
-	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn, word: in.Word}
+	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn, word: in.Word, corrections: in.Corrections}
 	r.news = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalNews, workflow.SignalChannelOptions{
 		Description: "Sent by the workflow of the source when it found another revision, or none.",
 	})
@@ -52,6 +52,9 @@ type release struct {
 	rollout  *rollout
 	cleaning *cleaning
 	deleting bool
+	// correct is when what drifted is to be corrected, zero for never; corrections are those before.
+	correct     time.Time
+	corrections delivery.Corrections
 	// again: a reconcile was cut short, or ended in something that a new one has to settle, after a pause.
 	again bool
 	pause time.Duration
@@ -92,6 +95,9 @@ func (r *release) run(ctx workflow.Context) error {
 		heard := r.hear()
 		m := r.inbox.drain()
 		r.adopt(ctx, m)
+		if m.drifted && r.correct.IsZero() && r.outcome.Life != activities.Gone {
+			r.correct = r.corrections.Next(workflow.Now(ctx))
+		}
 		if m.changed || m.forced {
 			r.cleanAnew(ctx)
 		}
@@ -109,6 +115,8 @@ func (r *release) run(ctx workflow.Context) error {
 			err = r.finalize(ctx)
 		case due:
 			err = r.reconcile(ctx, m.forced)
+		case r.drifted(ctx):
+			err = r.correctDrift(ctx)
 		}
 		if err == nil {
 			err = r.standing.turn(ctx, r.stands())
@@ -129,7 +137,7 @@ func (r *release) run(ctx workflow.Context) error {
 
 // goOn continues as new. What is due is found out by a look, with which the next run then begins.
 func (r *release) goOn(ctx workflow.Context, due bool) error {
-	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word}
+	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word, Corrections: r.corrections}
 	if due || r.hear() {
 		next.Next, next.Word = time.Time{}, delivery.Word{}
 	}
@@ -167,6 +175,9 @@ func (r *release) await(ctx workflow.Context) error {
 	if r.again || r.deleting {
 		options.Timeout, r.pause = r.pause, 0
 		options.TimerOptions.Summary = "before the next try"
+	} else if left := r.correct.Sub(workflow.Now(ctx)); r.corrects() && left < options.Timeout {
+		options.Timeout = left
+		options.TimerOptions.Summary = "before what drifted is corrected again"
 	}
 	if options.Timeout <= 0 || due() {
 		return nil

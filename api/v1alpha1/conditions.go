@@ -16,6 +16,8 @@ const (
 	ConditionApplied = "Applied"
 	// ConditionHealthy is True when the objects on the target are healthy.
 	ConditionHealthy = "Healthy"
+	// ConditionDrifted is True when objects on the target are no longer as they were applied; absent with drift: Ignore.
+	ConditionDrifted = "Drifted"
 	// ConditionDeleting is True while an object is being deleted; its message says what is awaited.
 	ConditionDeleting = "Deleting"
 	// ConditionLeftovers is True while a Release that has moved still has objects on a former Cluster; it is present only
@@ -98,6 +100,16 @@ const (
 	ReasonHealthTimeout = "HealthTimeout"
 	// ReasonUnhealthy: objects failed in a way that waiting does not heal.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonDegraded: objects that were healthy when they were delivered are not any more, as the observer sees.
+	ReasonDegraded = "Degraded"
+	// ReasonNotObserved: the observer cannot see all objects at the moment; Ready does not depend on it.
+	ReasonNotObserved = "NotObserved"
+	// ReasonInSync: the objects are as they were applied.
+	ReasonInSync = "InSync"
+	// ReasonDrifted: objects are gone, or fields of them are not as they were applied, named in the message.
+	ReasonDrifted = "Drifted"
+	// ReasonDriftCorrected is the reason of the Event that tells of objects that were applied again.
+	ReasonDriftCorrected = "DriftCorrected"
 	// ReasonHookFailed: a hook failed, and the rollout or the deletion does not go on without it.
 	ReasonHookFailed = "HookFailed"
 	// ReasonDelivered: source, render, target and health are as wished.

@@ -14,9 +14,11 @@ const ReleaseFinalizer = "release.core.convoy.kumodo.io/prune"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=cvr,categories=convoy
+// +kubebuilder:selectablefield:JSONPath=`.spec.clusterRef.name`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
+// +kubebuilder:printcolumn:name="Drifted",type=string,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.source.revision`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -84,6 +86,11 @@ type ReleaseSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	SyncPolicy SyncPolicy `json:"syncPolicy,omitempty"`
+	// IgnoreDifferences are fields whose drift is not looked at.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	IgnoreDifferences []IgnoredDifference `json:"ignoreDifferences,omitempty"`
 	// DeletionPolicy says what the deletion of the Release does to its objects.
 	// +optional
 	// +kubebuilder:default={}
@@ -234,6 +241,9 @@ type ReleaseStatus struct {
 	// Inventory is what convoy recorded of the objects on the target.
 	// +optional
 	Inventory *InventoryStatus `json:"inventory,omitempty"`
+	// Drift is how the objects on the target differ from what was applied.
+	// +optional
+	Drift *DriftStatus `json:"drift,omitempty"`
 	// Leftovers is what is still on clusters that the Release has moved away from.
 	// +optional
 	// +listType=map
@@ -248,7 +258,7 @@ type ReleaseStatus struct {
 	// LastHandledReconcileAt echoes the annotation convoy.kumodo.io/requestedAt of the last reconcile.
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Conditions: Ready, SourceReady, Rendered, Applied, Healthy; and Reconciling, Stalled or Leftovers while true.
+	// Conditions: Ready, SourceReady, Rendered, Applied, Healthy, Drifted; and Reconciling, Stalled or Leftovers while true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -13,6 +13,11 @@ type SyncPolicy struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Prune PrunePolicy `json:"prune,omitempty"`
+	// Drift says what is done about objects that are no longer as they were applied: Correct applies them again, Report says so
+	// in the condition Drifted, Ignore does not look.
+	// +optional
+	// +kubebuilder:default=Correct
+	Drift DriftPolicy `json:"drift,omitempty"`
 	// Windows are the times in which a rollout may begin; at any time when there is none. One that has begun goes on.
 	// +optional
 	// +listType=atomic
@@ -77,6 +82,46 @@ const (
 	PruneConfirm PrunePolicy = "Confirm"
 	PruneNever   PrunePolicy = "Never"
 )
+
+// DriftPolicy says what is done about drift.
+//
+// +kubebuilder:validation:Enum=Correct;Report;Ignore
+type DriftPolicy string
+
+// The drift policies.
+const (
+	DriftCorrect DriftPolicy = "Correct"
+	DriftReport  DriftPolicy = "Report"
+	DriftIgnore  DriftPolicy = "Ignore"
+)
+
+// IgnoredDifference names fields of objects whose drift is not looked at. An apply sets them all the same. Group, kind, name and
+// namespace select the objects; what is empty matches all.
+type IgnoredDifference struct {
+	// Group of the objects, for example apps.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// Kind of the objects, for example Deployment.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
+	// Name of the object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// Namespace of the object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// JSONPointers are fields, as in RFC 6901, for example /spec/replicas; * stands for every element of a list.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^/.+$`
+	JSONPointers []string `json:"jsonPointers"`
+}
 
 // SyncWindow is a time that comes round.
 type SyncWindow struct {

@@ -27,9 +27,12 @@ import (
 
 // The roles of a process.
 const (
-	roleWatcher = "watcher"
-	roleWorker  = "worker"
+	roleWatcher  = "watcher"
+	roleWorker   = "worker"
+	roleObserver = "observer"
 )
+
+var roles = []string{roleWatcher, roleWorker, roleObserver}
 
 // config is everything that flags and environment decide.
 type config struct {
@@ -38,18 +41,22 @@ type config struct {
 	ResyncPeriod    time.Duration
 	ProbesPerSecond float64
 	StopTimeout     time.Duration
-	HealthAddress   string
-	MetricsAddress  string
-	WebhookAddress  string
-	LogFormat       string
-	Verbose         bool
-	Temporal        temporalFlags
-	Dial            dial.Policy
-	Connect         connect.Options
-	Sources         source.Limits
-	Builds          render.BuildLimits
-	ServiceAccounts delivery.ServiceAccounts
-	Hooks           hook.Permits
+	// ObserverTenure, ObserverAudit and ObserverClusters are of the role observer.
+	ObserverTenure   time.Duration
+	ObserverAudit    time.Duration
+	ObserverClusters int
+	HealthAddress    string
+	MetricsAddress   string
+	WebhookAddress   string
+	LogFormat        string
+	Verbose          bool
+	Temporal         temporalFlags
+	Dial             dial.Policy
+	Connect          connect.Options
+	Sources          source.Limits
+	Builds           render.BuildLimits
+	ServiceAccounts  delivery.ServiceAccounts
+	Hooks            hook.Permits
 }
 
 // temporalFlags outweigh the TEMPORAL_* environment when they are set.
@@ -68,7 +75,7 @@ func (t *temporalFlags) bind(f *pflag.FlagSet) {
 }
 
 func (c *config) bind(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.Roles, "roles", []string{roleWatcher, roleWorker}, "what this process does: watcher, worker, or both")
+	f.StringSliceVar(&c.Roles, "roles", roles, "what this process does: watcher, worker, observer, or several of them")
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub; the service account of the pod when empty")
 	f.DurationVar(&c.ResyncPeriod, "resync-period", 10*time.Minute, "time after which every Cluster is probed again")
 	f.Float64Var(&c.ProbesPerSecond, "probes-per-second", 50, "retrying probes per second, over all Clusters and workers")
@@ -81,6 +88,9 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")
 	f.IntVar(&c.Connect.Concurrency, "cluster-concurrency", 32, "steps that work on one Cluster at once, in this process")
 	c.bindAccounts(f)
+	f.DurationVar(&c.ObserverTenure, "observer-tenure", 30*time.Minute, "about how long one observer keeps a Cluster before it is placed anew, so that new ones get their share")
+	f.DurationVar(&c.ObserverAudit, "observer-audit", time.Hour, "how often an observer lists everything anew")
+	f.IntVar(&c.ObserverClusters, "observer-clusters", 500, "Clusters that are observed at once, in this process")
 	c.bindConnect(f)
 	c.bindDial(f)
 	c.bindSources(f)
@@ -158,11 +168,11 @@ func (c *config) bindBuilds(f *pflag.FlagSet) {
 
 func (c *config) validate() error {
 	if len(c.Roles) == 0 {
-		return errors.New("--roles needs at least one of watcher, worker")
+		return errors.New("--roles needs at least one of watcher, worker, observer")
 	}
 	for _, r := range c.Roles {
-		if !slices.Contains([]string{roleWatcher, roleWorker}, r) {
-			return fmt.Errorf("--roles: %q is not a role; use watcher, worker, or watcher,worker", r)
+		if !slices.Contains(roles, r) {
+			return fmt.Errorf("--roles: %q is not a role; use watcher, worker and observer, comma-separated", r)
 		}
 	}
 	if c.WebhookAddress != "" && !c.has(roleWatcher) {
@@ -170,6 +180,9 @@ func (c *config) validate() error {
 	}
 	if c.ResyncPeriod < 10*time.Second {
 		return errors.New("--resync-period must be at least 10s")
+	}
+	if c.ObserverTenure < time.Second || c.ObserverAudit < time.Second || c.ObserverClusters <= 0 {
+		return errors.New("--observer-tenure and --observer-audit must be at least 1s, --observer-clusters above 0")
 	}
 	if c.ProbesPerSecond <= 0 {
 		return errors.New("--probes-per-second must be above 0")

@@ -139,7 +139,10 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 		return nil, worker.Options{}, fmt.Errorf("client of Temporal: %w", err)
 	}
 	lc.Append(fx.StopHook(t.Close))
-	return t, worker.Options{Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout}, nil
+	return t, worker.Options{
+		Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout,
+		Steps: c.has(roleWorker), Observes: c.has(roleObserver), ObserverClusters: c.ObserverClusters,
+	}, nil
 }
 
 func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {
@@ -157,22 +160,23 @@ func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, e
 }
 
 // newHubClient reads without a cache: activities act on what is there now.
-func newHubClient(mgr ctrl.Manager) (client.Client, client.Reader, error) {
-	hub, err := client.New(mgr.GetConfig(), client.Options{
+func newHubClient(mgr ctrl.Manager) (client.WithWatch, client.Client, client.Reader, error) {
+	hub, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 	})
-	return hub, hub, err
+	return hub, hub, hub, err
 }
 
 func newRecorder(mgr ctrl.Manager) events.EventRecorder { return mgr.GetEventRecorder("convoy") }
 
 func newDeps(
-	c *config, hub client.Client, t temporalclient.Client, m *activities.Metrics,
+	c *config, hub client.WithWatch, t temporalclient.Client, m *activities.Metrics,
 	p *connect.Pool, s *source.Sources, h *hook.Sender, b *render.Builds, r *render.Store, l *apply.Ledger, w *status.Writer,
 ) activities.Deps {
 	return activities.Deps{
 		Hub: hub, Clusters: p, Sources: s, Builds: b, Renders: r, Ledger: l, Status: w,
 		Kicks: t, Workflows: t, Permits: &c.Hooks, Sender: h, Metrics: m, ResyncPeriod: c.ResyncPeriod, ServiceAccounts: c.ServiceAccounts,
+		Tenure: c.ObserverTenure, Audit: c.ObserverAudit,
 	}
 }
 
@@ -195,7 +199,7 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Wo
 	if err := mgr.AddReadyzCheck("temporal", ready); err != nil {
 		return fmt.Errorf("readiness check: %w", err)
 	}
-	if c.has(roleWorker) {
+	if c.has(roleWorker) || c.has(roleObserver) {
 		if err := mgr.Add(w); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}

@@ -33,7 +33,7 @@ func TestEverythingThatARoleNeedsIsProvided(t *testing.T) {
 
 func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	cases := map[string]string{
-		"--roles=observer":              `--roles: "observer" is not a role`,
+		"--roles=dancer":                `--roles: "dancer" is not a role`,
 		"--resync-period=1s":            "--resync-period must be at least 10s",
 		"--probes-per-second=0":         "--probes-per-second must be above 0",
 		"--probe-timeout=2m":            "--probe-timeout must be above 0 and below 1m0s",

@@ -151,7 +151,8 @@ func (s *scene) awaitIdle(name string) {
 func (s *scene) wantGood(r *v1alpha1.Release) {
 	s.Helper()
 	for _, c := range r.Status.Conditions {
-		if c.Status != metav1.ConditionTrue || c.Type == v1alpha1.ConditionStalled || c.Type == v1alpha1.ConditionReconciling {
+		drifted := c.Type == v1alpha1.ConditionDrifted
+		if drifted != (c.Status == metav1.ConditionFalse) || c.Status == metav1.ConditionUnknown || c.Type == v1alpha1.ConditionStalled || c.Type == v1alpha1.ConditionReconciling {
 			s.Errorf("delivered, and still %s=%s, %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}

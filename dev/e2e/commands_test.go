@@ -28,7 +28,7 @@ func TestKubectlWaitsForReadinessAndShowsTheColumns(t *testing.T) {
 	}
 	for kind, want := range map[string][2]string{
 		"clusters.core.convoy.kumodo.io": {"NAME READY REACHABLE VERSION LAST-PROBE AGE", "prod True true v1."},
-		"releases.core.convoy.kumodo.io": {"NAME CLUSTER READY HEALTHY REVISION STATUS AGE", "app prod True True sha256:"},
+		"releases.core.convoy.kumodo.io": {"NAME CLUSTER READY HEALTHY DRIFTED REVISION STATUS AGE", "app prod True True False sha256:"},
 		"cvc":                            {"NAME READY", "prod True"},
 		"cvr":                            {"NAME CLUSTER", "app prod"},
 	} {

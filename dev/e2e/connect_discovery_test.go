@@ -43,7 +43,7 @@ func definition(group, kind string, versions ...string) string {
 		"spec:\n  group: %[2]s\n  scope: Namespaced\n  names: {kind: %[3]s, plural: %[1]s, singular: %[4]s}\n  versions:\n",
 		plural, group, kind, strings.ToLower(kind))
 	for i, v := range versions {
-		out += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %v\n    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {text: {type: string}}}}}}\n", v, i == len(versions)-1)
+		out += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %v\n    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {text: {type: string}}}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}\n", v, i == len(versions)-1)
 	}
 	return out
 }

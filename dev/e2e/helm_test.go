@@ -133,11 +133,11 @@ func TestWhatAChartMayNotDoIsRefusedByNameAndNothingIsApplied(t *testing.T) {
 	repository := s.repository()
 	s.commit(repository, chart(map[string]string{"chart/templates/job.yaml": `apiVersion: batch/v1
 kind: Job
-metadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}
+metadata: {name: migrate, annotations: {helm.sh/hook: pre-launch}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}
 `}))
 	s.release("app", "prod", "", ofChart(repository, nil))
-	s.awaitRenderFailed("app", "Job.batch migrate", "pre-upgrade")
+	s.awaitRenderFailed("app", "Job.batch migrate", "pre-launch")
 	s.commit(repository, env.Change{Delete: []string{"chart/templates/job.yaml"}, Files: map[string]string{
 		"chart/templates/secret.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: {{ randAlphaNum 8 }}}\n",
 	}})

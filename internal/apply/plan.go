@@ -212,6 +212,7 @@ func marked(o *unstructured.Unstructured, namespace string, owner delivery.Owner
 		metadata["namespace"] = namespace
 	}
 	object["metadata"] = metadata
+	encodeStringData(object)
 	return &unstructured.Unstructured{Object: object}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
@@ -23,8 +24,8 @@ import (
 	"kumodo.io/convoy/internal/room"
 )
 
-// Client talks to one target. It is safe for concurrent use. Dynamic, Discovery, Mapper and Probe share one
-// transport: what Secret and spec say holds for each of them alike. While another cluster than the recorded one
+// Client talks to one target. It is safe for concurrent use. Dynamic, Metadata, Discovery, Mapper and Probe share
+// one transport: what Secret and spec say holds for each of them alike. While another cluster than the recorded one
 // answers, only Probe gets an answer.
 //
 // Every request but a watch ends within Options.RequestTimeout, a refresh of the discovery within
@@ -32,6 +33,8 @@ import (
 type Client struct {
 	// Dynamic reads and writes objects, as JSON, without a rate limit on this side.
 	Dynamic dynamic.Interface
+	// Metadata reads the metadata of objects, without a rate limit on this side.
+	Metadata metadata.Interface
 	// Discovery is cached until it is invalidated, or a probe sees that the target serves something else.
 	// Groups that fail are reported as *discovery.ErrGroupDiscoveryFailed beside the ones that work.
 	Discovery discovery.CachedDiscoveryInterface
@@ -72,6 +75,9 @@ func newClient(e *endpoint, d *dial.Dialer, r *room.Room, o Options) (*Client, e
 	l.identity.read = c.readID
 	if c.Dynamic, err = dynamic.NewForConfigAndClient(c.config, httpClient(l)); err != nil {
 		return nil, fmt.Errorf("build the dynamic client: %w", err)
+	}
+	if c.Metadata, err = metadata.NewForConfigAndClient(c.config, httpClient(l)); err != nil {
+		return nil, fmt.Errorf("build the metadata client: %w", err)
 	}
 	if c.live, err = discovery.NewDiscoveryClientForConfigAndClient(c.config, httpClient(answersOnly{next: l})); err != nil {
 		return nil, fmt.Errorf("build the discovery client: %w", err)

@@ -28,6 +28,8 @@ const (
 	KickResync KickReason = "Resync"
 	// KickSuspected: the Cluster gave no answer to somebody who works on it.
 	KickSuspected KickReason = "Suspected"
+	// KickDrifted: what a Release has on its target is not as it was applied, and is to be corrected.
+	KickDrifted KickReason = "Drifted"
 	// KickDeleting: the object is being deleted, or changed while it is.
 	KickDeleting KickReason = "Deleting"
 	// KickGone: the object does not exist any more. Such a kick has no UID.
@@ -68,6 +70,8 @@ const (
 	QueueSource = "convoy-source"
 	// QueueApply runs everything that changes a target.
 	QueueApply = "convoy-apply"
+	// QueueObserver runs the observers.
+	QueueObserver = "convoy-observer"
 	// QueueObserve runs what waits for a target for long and loads it little.
 	QueueObserve = "convoy-observe"
 )
@@ -78,6 +82,8 @@ const (
 	WorkflowRelease = "Release"
 	WorkflowRollout = "Rollout"
 	WorkflowSource  = "Source"
+	// WorkflowObserver keeps one activity running that watches a target.
+	WorkflowObserver = "Observer"
 )
 
 // ClusterWorkflowID is the ID of the workflow of a Cluster.
@@ -90,6 +96,9 @@ func ReleaseWorkflowID(namespace, name string) string { return "release/" + name
 func RolloutWorkflowID(namespace, name string, number int64) string {
 	return "rollout/" + namespace + "/" + name + "/" + strconv.FormatInt(number, 10)
 }
+
+// ObserverWorkflowID is the ID of the workflow that keeps a Cluster observed.
+func ObserverWorkflowID(namespace, name string) string { return "observer/" + namespace + "/" + name }
 
 // SourceWorkflowID is the ID of the workflow that polls a source, by the ID of the poll.
 func SourceWorkflowID(poll string) string { return "source/" + poll }
@@ -112,6 +121,13 @@ type ReleaseInput struct {
 	Turn     int64         `json:"turn,omitempty"`
 	// Word is what is known of the source.
 	Word Word `json:"word,omitzero"`
+	// Corrections are those of drift, lately.
+	Corrections Corrections `json:"corrections,omitzero"`
+}
+
+// ObserverInput starts the workflow that keeps a Cluster observed, or its next run.
+type ObserverInput struct {
+	Key Key `json:"key"`
 }
 
 // RolloutInput starts one rollout.

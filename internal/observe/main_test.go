@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -109,6 +110,8 @@ func newWorld(t *testing.T) *world {
 		return w.log
 	})
 	w.target.Dynamic, err = dynamic.NewForConfig(cfg)
+	w.check(err)
+	w.target.Metadata, err = metadata.NewForConfig(cfg)
 	w.check(err)
 	disco, err := discovery.NewDiscoveryClientForConfig(cfg)
 	w.check(err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
@@ -38,7 +39,9 @@ const (
 // Target is a connection to a cluster, as internal/connect builds it.
 type Target struct {
 	Dynamic dynamic.Interface
-	Mapper  meta.ResettableRESTMapper
+	// Metadata is needed by Watches only.
+	Metadata metadata.Interface
+	Mapper   meta.ResettableRESTMapper
 	// ServiceAccount is what Dynamic acts as; "" when it acts with the credentials of the Cluster.
 	ServiceAccount string
 }

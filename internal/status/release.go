@@ -36,13 +36,19 @@ func Knows(r *v1alpha1.Release, revision string) bool {
 func ClusterNotReady(r *v1alpha1.Release, message string, answered *metav1.Time) {
 	set(r, v1alpha1.ConditionSourceReady, metav1.ConditionTrue, v1alpha1.ReasonFetched, "the source was read")
 	if meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy) != nil {
-		health := message
-		if answered != nil {
-			health += "; it answered last at " + answered.UTC().Format(time.RFC3339)
-		}
+		health := AnsweredLast(message, answered)
 		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady, health)
+		driftUnknown(r, v1alpha1.ReasonClusterNotReady, health)
 	}
 	fail(r, v1alpha1.ConditionApplied, v1alpha1.ReasonClusterNotReady, message)
+}
+
+// AnsweredLast adds to what is wrong with a Cluster when it answered last, nil when it never did.
+func AnsweredLast(message string, answered *metav1.Time) string {
+	if answered != nil {
+		message += "; it answered last at " + answered.UTC().Format(time.RFC3339)
+	}
+	return message
 }
 
 // RenderFailed records that the source or a mutation is not valid. What was applied stays as it is.
@@ -76,7 +82,7 @@ type Render struct {
 // Rendered records a render that the target already has.
 func Rendered(r *v1alpha1.Release, in Render) {
 	rendered(r, in)
-	delivered(r)
+	unchanged(r)
 }
 
 // RolloutStarted records a render that is about to be applied, or is being applied already: then its progress stands.
@@ -140,7 +146,7 @@ func UpToDate(r *v1alpha1.Release, source *v1alpha1.SourceStatus) {
 	if r.Status.Rollout != nil { // a source that could not be rendered may have come back to what was delivered
 		set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(r.Status.Rollout.Objects), "object"))
 	}
-	delivered(r)
+	unchanged(r)
 }
 
 // ApplyRetrying records that the target could not take everything for now. recorded is what the inventory holds.
@@ -198,8 +204,10 @@ func RolloutFailed(r *v1alpha1.Release, condition, reason, message string, recor
 	if overtaken(r) {
 		return
 	}
+	unknown := fmt.Sprintf("not known: rollout %d failed", r.Status.Rollout.Number)
+	driftUnknown(r, reason, unknown)
 	if condition == v1alpha1.ConditionApplied {
-		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, reason, fmt.Sprintf("not known: rollout %d failed", r.Status.Rollout.Number))
+		set(r, v1alpha1.ConditionHealthy, metav1.ConditionUnknown, reason, unknown)
 	}
 	if condition == v1alpha1.ConditionHealthy {
 		set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
@@ -230,10 +238,26 @@ func delivered(r *v1alpha1.Release) {
 	conclude(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, appliedMessage(r))
 }
 
-// onTarget says that everything is applied and healthy.
+// unchanged says that what is wished is on the target. What the observer saw of it since stands.
+func unchanged(r *v1alpha1.Release) {
+	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
+	seen := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy)
+	switch {
+	case seen != nil && seen.Reason == v1alpha1.ReasonDegraded:
+		conclude(r, seen.Status, seen.Reason, seen.Message)
+		return
+	case seen == nil || seen.Reason != v1alpha1.ReasonNotObserved:
+		set(r, v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy, healthyMessage)
+	}
+	conclude(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, appliedMessage(r))
+}
+
+// onTarget says that a rollout has applied everything, and that it was healthy and as it was applied then.
 func onTarget(r *v1alpha1.Release) {
 	set(r, v1alpha1.ConditionApplied, metav1.ConditionTrue, v1alpha1.ReasonApplied, appliedMessage(r))
-	set(r, v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy, "all objects are healthy")
+	set(r, v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy, healthyMessage)
+	r.Status.Drift = nil
+	inSync(r)
 }
 
 func appliedMessage(r *v1alpha1.Release) string {
@@ -276,8 +300,8 @@ func conclude(r *v1alpha1.Release, status metav1.ConditionStatus, reason, messag
 	set(r, v1alpha1.ConditionReady, status, reason, message)
 	stalled := slices.Contains(stalledReasons, reason)
 	flag(r, v1alpha1.ConditionStalled, stalled, reason, message)
-	suspended := reason == v1alpha1.ReasonSuspended
-	flag(r, v1alpha1.ConditionReconciling, status != metav1.ConditionTrue && !stalled && !suspended, reason, message)
+	idle := reason == v1alpha1.ReasonSuspended || reason == v1alpha1.ReasonDegraded // convoy does nothing about it
+	flag(r, v1alpha1.ConditionReconciling, status != metav1.ConditionTrue && !stalled && !idle, reason, message)
 }
 
 // flag keeps an abnormal-true condition: present when true, absent otherwise.

@@ -46,6 +46,19 @@ func started(r *v1alpha1.Release) {
 
 func succeeded(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) }
 
+func upToDate(r *v1alpha1.Release) {
+	status.UpToDate(r, &v1alpha1.SourceStatus{Revision: "main@sha1:1"})
+}
+
+func seen(o status.Observation) func(*v1alpha1.Release) {
+	return func(r *v1alpha1.Release) { status.Observed(r, o) }
+}
+
+var drifted = status.Observation{
+	LooksForDrift: true, Count: 2,
+	Drifted: []v1alpha1.DriftedObject{{Kind: "ConfigMap", Name: "a", Gone: true}, {Kind: "ConfigMap", Name: "b", Fields: []string{"data.x"}, Managers: []string{"kubectl"}}},
+}
+
 func held(r *v1alpha1.Release) {
 	status.Held(r, rendered("b"), v1alpha1.ReasonAwaitingApproval, "rollout 2 waits for an Approval", noon)
 }
@@ -84,25 +97,25 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 		},
 		"a suspended Release is neither ready nor being worked on": {
 			[]func(*v1alpha1.Release){started, succeeded, status.Suspended},
-			base + "Applied=True/Applied Healthy=True/Healthy Ready=Unknown/Suspended",
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=Unknown/Suspended",
 		},
 		"a render that waits leaves what is said of the target": {
 			[]func(*v1alpha1.Release){started, succeeded, held},
-			base + "Applied=True/Applied Healthy=True/Healthy Ready=Unknown/AwaitingApproval Reconciling=True/AwaitingApproval",
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=Unknown/AwaitingApproval Reconciling=True/AwaitingApproval",
 		},
 		"a rollout that ends well while another render waits says so of the target only": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { r.Status.Rollout.Generation = 2 }, held, succeeded},
-			base + "Applied=True/Applied Healthy=True/Healthy Ready=Unknown/AwaitingApproval Reconciling=True/AwaitingApproval",
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=Unknown/AwaitingApproval Reconciling=True/AwaitingApproval",
 		},
 		"a kept render that is not kept is stalled": {
 			[]func(*v1alpha1.Release){started, succeeded, func(r *v1alpha1.Release) {
 				status.Refused(r, failure.Terminal(v1alpha1.ReasonPinnedRenderMissing, nil, "not kept"))
 			}},
-			"SourceReady=True/Fetched Rendered=False/PinnedRenderMissing Applied=True/Applied Healthy=True/Healthy Ready=False/PinnedRenderMissing Stalled=True/PinnedRenderMissing",
+			"SourceReady=True/Fetched Rendered=False/PinnedRenderMissing Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=False/PinnedRenderMissing Stalled=True/PinnedRenderMissing",
 		},
 		"a rollout that succeeded is ready": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) }},
-			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=True/Delivered",
 		},
 		"a target that does not take everything for now is retried": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.ApplyRetrying(r, v1alpha1.ReasonApplyRetrying, "refused", 0) }},
@@ -122,7 +135,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 		},
 		"a gate that closes later makes health unknown": {
 			[]func(*v1alpha1.Release){started, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) }, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) }},
-			base + "Applied=False/ClusterNotReady Healthy=Unknown/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
+			base + "Applied=False/ClusterNotReady Healthy=Unknown/ClusterNotReady Drifted=Unknown/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
 		},
 		"a gate that opens again with nothing to do restores it": {
 			[]func(*v1alpha1.Release){
@@ -130,7 +143,7 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 				func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) },
 				func(r *v1alpha1.Release) { status.UpToDate(r, &v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
 			},
-			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=Unknown/ClusterNotReady Ready=True/Delivered",
 		},
 		"a source that is put back after it could not be rendered restores it": {
 			[]func(*v1alpha1.Release){
@@ -140,14 +153,62 @@ func TestEachOutcomeOfAReleaseHasItsConditions(t *testing.T) {
 				},
 				func(r *v1alpha1.Release) { status.UpToDate(r, &v1alpha1.SourceStatus{Revision: "main@sha1:1"}) },
 			},
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=True/Delivered",
+		},
+		"objects that are no longer healthy make it degraded, which a reconcile without news does not undo": {
+			[]func(*v1alpha1.Release){started, succeeded, seen(status.Observation{Unhealthy: "1 of 4", LooksForDrift: true}), upToDate},
+			base + "Applied=True/Applied Healthy=False/Degraded Drifted=False/InSync Ready=False/Degraded",
+		},
+		"objects that are healthy again make it ready": {
+			[]func(*v1alpha1.Release){started, succeeded, seen(status.Observation{Unhealthy: "1 of 4"}), seen(status.Observation{LooksForDrift: true})},
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=True/Delivered",
+		},
+		"objects that drifted leave it ready": {
+			[]func(*v1alpha1.Release){started, succeeded, seen(drifted)},
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=True/Drifted Ready=True/Delivered",
+		},
+		"nobody looks for drift": {
+			[]func(*v1alpha1.Release){started, succeeded, seen(drifted), seen(status.Observation{})},
 			base + "Applied=True/Applied Healthy=True/Healthy Ready=True/Delivered",
+		},
+		"a kind that is not seen makes health and drift unknown, and is delivered all the same": {
+			[]func(*v1alpha1.Release){started, succeeded, seen(status.Observation{Reason: v1alpha1.ReasonNotObserved, Unseen: "not known", LooksForDrift: true}), upToDate},
+			base + "Applied=True/Applied Healthy=Unknown/NotObserved Drifted=Unknown/NotObserved Ready=True/Delivered",
+		},
+		"a Cluster that is unreachable makes all unknown": {
+			[]func(*v1alpha1.Release){started, succeeded, seen(status.Observation{Reason: v1alpha1.ReasonClusterNotReady, Unseen: "down", LooksForDrift: true})},
+			base + "Applied=True/Applied Healthy=Unknown/ClusterNotReady Drifted=Unknown/ClusterNotReady Ready=Unknown/ClusterNotReady Reconciling=True/ClusterNotReady",
+		},
+		"what a closed gate says of a wish stands": {
+			[]func(*v1alpha1.Release){
+				started, succeeded, func(r *v1alpha1.Release) { status.ClusterNotReady(r, "down", nil) },
+				seen(status.Observation{Reason: v1alpha1.ReasonClusterNotReady, Unseen: "down", LooksForDrift: true}),
+			},
+			base + "Applied=False/ClusterNotReady Healthy=Unknown/ClusterNotReady Drifted=Unknown/ClusterNotReady Ready=False/ClusterNotReady Reconciling=True/ClusterNotReady",
+		},
+		"what is seen does not end a suspension": {
+			[]func(*v1alpha1.Release){started, succeeded, status.Suspended, seen(status.Observation{Unhealthy: "1 of 4", LooksForDrift: true})},
+			base + "Applied=True/Applied Healthy=False/Degraded Drifted=False/InSync Ready=Unknown/Suspended",
+		},
+		"nothing is said while a rollout is under way": {
+			[]func(*v1alpha1.Release){started, seen(drifted)},
+			base + "Applied=Unknown/Progressing Healthy=Unknown/Progressing Ready=Unknown/Progressing Reconciling=True/Progressing",
+		},
+		"a rollout that failed makes drift unknown": {
+			[]func(*v1alpha1.Release){
+				started, succeeded, func(r *v1alpha1.Release) {
+					status.RolloutStarted(r, rendered("b"), v1alpha1.RolloutStatus{Number: 2, Phase: v1alpha1.RolloutRunning, Digest: "b", Objects: 4})
+					status.RolloutFailed(r, v1alpha1.ConditionApplied, v1alpha1.ReasonApplyFailed, "1 of 4", 4, noon)
+				},
+			},
+			base + "Applied=False/ApplyFailed Healthy=Unknown/ApplyFailed Drifted=Unknown/ApplyFailed Ready=False/ApplyFailed Stalled=True/ApplyFailed",
 		},
 		"a deletion outweighs everything": {
 			[]func(*v1alpha1.Release){
 				started, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, v1alpha1.ReasonPruning, "2 objects") },
 				func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, noon) },
 			},
-			base + "Applied=True/Applied Healthy=True/Healthy Ready=False/Deleting Reconciling=True/Deleting Deleting=True/Pruning",
+			base + "Applied=True/Applied Healthy=True/Healthy Drifted=False/InSync Ready=False/Deleting Reconciling=True/Deleting Deleting=True/Pruning",
 		},
 	}
 	for name, tc := range cases {

@@ -1,0 +1,122 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/status"
+)
+
+// CorrectDrift applies again, from the kept render, what is not as it was applied. What that is, it takes from the status; when that
+// names not all, everything is applied. No hook runs, and no rollout is counted. What the target refuses is a result: the observer
+// goes on telling of it.
+func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (CorrectResult, error) {
+	beat := startHeartbeat(ctx)
+	defer beat.stopped()
+	r, life, err := a.release(ctx, in.Key)
+	if err != nil || life != Alive {
+		return CorrectResult{Life: life}, err
+	}
+	if !delivery.Observable(r) || !delivery.CorrectsDrift(r) || !meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionDrifted) {
+		return CorrectResult{Life: Alive}, nil
+	}
+	open, opens, err := delivery.Windows(r.Spec.SyncPolicy.Windows, time.Now())
+	if err != nil || !open {
+		return CorrectResult{Life: Alive, Until: opens}, nil // the next rollout says what is wrong with windows that cannot be read
+	}
+	s, err := a.correction(ctx, in.Key, r)
+	if err != nil || s == nil {
+		return CorrectResult{Life: Alive}, err
+	}
+	defer s.end()
+	return a.correct(ctx, s, beat)
+}
+
+// correction is what a correction acts on; nil when the hub asks for something else by now.
+func (a *Activities) correction(ctx context.Context, key delivery.Key, r *v1alpha1.Release) (*step, error) {
+	last := r.Status.Rollout
+	in := delivery.RolloutInput{Key: key, Cluster: r.Spec.ClusterRef.Name, Number: last.Number, Digest: last.Digest}
+	s, err := a.currentWhile(ctx, in, func(r *v1alpha1.Release) bool {
+		return delivery.Observable(r) && r.Status.Rollout.Number == in.Number && delivery.CorrectsDrift(r)
+	})
+	if err != nil || s == nil {
+		return nil, err
+	}
+	if s.end, err = a.work(ctx, s.cluster); err != nil {
+		return nil, err
+	}
+	if s.conn, err = a.Clusters.Client(ctx, s.cluster); err == nil {
+		s.target, err = a.targetOf(s.conn, s.release)
+	}
+	if err == nil {
+		s.record, err = a.record(ctx, s)
+	}
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (CorrectResult, error) {
+	content, err := a.content(ctx, s)
+	if err != nil {
+		return CorrectResult{}, err
+	}
+	policy := s.release.Spec.SyncPolicy
+	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
+		Owner: s.owner, Objects: drifted(s.release, content.Objects), TargetNamespace: s.release.Spec.TargetNamespace,
+		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
+		Conflicts: policy.Conflicts, Recreate: policy.Recreate,
+	})
+	problem := ""
+	switch f, known := failure.As(err); {
+	case known && f.Terminal:
+		problem = f.Message
+	case err != nil:
+		a.suspect(ctx, s.cluster, err)
+		return CorrectResult{}, err
+	case len(changes.Failed) > 0:
+		problem = objectErrors(changes.Failed, changes.Applied+len(changes.Failed))
+	}
+	now := metav1.NewTime(time.Now())
+	if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.Corrected(r, cut(problem), now) }); err != nil {
+		return CorrectResult{}, err
+	}
+	reason, message := v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %d objects again that had drifted", changes.Applied)
+	if problem != "" {
+		message += "; " + problem
+	}
+	a.Status.Event(s.release, problem != "", reason, cut(message))
+	return CorrectResult{Life: Alive, Applied: changes.Applied, Message: cut(problem)}, nil
+}
+
+// drifted are the objects of a render that the status names, or all when it does not name all that drifted.
+func drifted(r *v1alpha1.Release, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	d := r.Status.Drift
+	if d == nil || int(d.Count) > len(d.Objects) {
+		return objects
+	}
+	named := map[delivery.ObjectRef]bool{}
+	for _, o := range d.Objects {
+		named[delivery.ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}] = true
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		ref := delivery.RefOf(o)
+		if ref.Namespace == "" && !named[ref] {
+			ref.Namespace = cmp.Or(r.Spec.TargetNamespace, metav1.NamespaceDefault)
+		}
+		return !named[ref]
+	})
+}

@@ -1,0 +1,274 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/connect"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/observe"
+)
+
+const (
+	// gather is how long changes are gathered before they are looked at: a rollout of others brings many at once.
+	gather = 100 * time.Millisecond
+	// everyRelease is the least time between two looks at one Release.
+	everyRelease = time.Second
+	// everyCheck is how often what only time changes is looked at.
+	everyCheck = 5 * time.Second
+	// firstSight is how long a kind may take to be seen at first before that is told.
+	firstSight = 30 * time.Second
+	// remind is how often the workflow of a Release that stays drifted is told again.
+	remind = time.Minute
+	// idle is how long a Cluster is observed that has no Releases any more.
+	idle = time.Minute
+)
+
+// observation is one attempt of ObserveCluster.
+type observation struct {
+	*Activities
+	key  delivery.Key
+	hub  *hubView
+	beat *heartbeat
+	// began is when this attempt began, emptySince when the last Release went.
+	began, emptySince time.Time
+
+	cluster *v1alpha1.Cluster
+	// conn and watches are of the target, nil while it counts as unreachable; sighted is when they were made. broken tells of what
+	// went wrong with them.
+	conn    *connect.Client
+	watches *observe.Watches
+	sighted time.Time
+	broken  chan error
+
+	// fresh are the kinds that were seen at the last look.
+	fresh    map[schema.GroupVersionKind]bool
+	releases map[string]*observed
+}
+
+// ObserveCluster watches what all Releases have on one Cluster, and writes to their status what became of it: whether it is
+// healthy, and whether it is as it was applied. It tells the workflow of a Release what is to be corrected. It ends when no Release
+// has the Cluster any more, and fails to hand over to another worker after a while, or when this one stops.
+func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (ObserveResult, error) {
+	o := &observation{
+		Activities: a, key: in.Key, beat: startHeartbeat(ctx), began: time.Now(), releases: map[string]*observed{}, broken: make(chan error, 1),
+	}
+	defer o.beat.stopped()
+	defer o.leave()
+	var err error
+	if o.hub, err = a.viewHub(ctx, in.Key); err != nil {
+		return ObserveResult{}, err
+	}
+	defer o.hub.close()
+	tenure := time.NewTimer(a.Tenure/2 + rand.N(a.Tenure)) //nolint:gosec // a spread needs no secrecy
+	defer tenure.Stop()
+	check := time.NewTicker(everyCheck)
+	defer check.Stop()
+	for {
+		ended, next, err := o.look(ctx)
+		if ended || err != nil {
+			return ObserveResult{}, err
+		}
+		again := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			return ObserveResult{}, ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return ObserveResult{}, o.handOver("this worker stops")
+		case <-tenure.C:
+			return ObserveResult{}, o.handOver("others have their turn")
+		case err := <-o.broken:
+			a.suspect(ctx, o.cluster, err)
+		case <-o.renewed():
+			o.leave()
+		case <-o.hub.changed:
+		case <-o.changed():
+			pause(ctx, gather)
+		case <-check.C:
+		case <-again.C:
+		}
+		again.Stop()
+	}
+}
+
+// handOver makes Temporal place the observer anew, at once.
+func (o *observation) handOver(why string) error {
+	again := failure.Transient(ReasonHandover, nil, "the observer of %s moves on after %s: %s", o.key, time.Since(o.began).Round(time.Second), why)
+	again.RetryAfter = 100 * time.Millisecond
+	return again
+}
+
+// pause lets a little time pass.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (o *observation) changed() <-chan struct{} {
+	if o.watches == nil {
+		return nil
+	}
+	return o.watches.Changed()
+}
+
+func (o *observation) renewed() <-chan struct{} {
+	if o.conn == nil {
+		return nil
+	}
+	return o.conn.Done()
+}
+
+// look does what is due. ended: nobody needs the observer any more. next is when to look again at the latest.
+func (o *observation) look(ctx context.Context) (ended bool, next time.Duration, err error) {
+	var all []*v1alpha1.Release
+	o.cluster, all = o.hub.read()
+	if o.cluster == nil { // the Cluster is gone
+		return true, 0, nil
+	}
+	if len(all) > 0 {
+		o.emptySince = time.Time{}
+	} else if o.emptySince.IsZero() {
+		o.emptySince = time.Now()
+	}
+	if !o.emptySince.IsZero() && time.Since(o.emptySince) > idle {
+		return true, 0, nil
+	}
+	o.approach(ctx)
+	o.take(ctx, all)
+	o.soil()
+	next = everyCheck
+	for _, r := range o.releases {
+		wait, err := o.turn(ctx, r)
+		if err != nil {
+			return false, 0, err
+		}
+		if wait > 0 {
+			next = min(next, wait)
+		}
+	}
+	o.tell()
+	return false, next, nil
+}
+
+// soil marks the Releases of which something changed: objects, or whether a kind is seen.
+func (o *observation) soil() {
+	if o.watches == nil {
+		return
+	}
+	dirty, now := o.watches.TakeDirty(), time.Now()
+	turned := map[schema.GroupVersionKind]bool{}
+	for _, k := range o.watches.States() {
+		if fresh := k.Fresh(now); fresh != o.fresh[k.Kind] {
+			o.fresh[k.Kind], turned[k.Kind] = fresh, true
+		}
+	}
+	for _, r := range o.releases {
+		r.dirty = r.dirty || dirty[r.owner.Key()]
+		for gvk := range turned {
+			r.dirty = r.dirty || r.kinds[gvk]
+		}
+	}
+}
+
+// approach connects to the target while it is reachable, and leaves it while it is not.
+func (o *observation) approach(ctx context.Context) {
+	open, _ := delivery.Gate(o.key.Name, o.cluster)
+	if !open {
+		o.leave()
+		return
+	}
+	if o.watches != nil {
+		return
+	}
+	conn, err := o.Clusters.Client(ctx, o.cluster)
+	if err != nil { // the probe says why
+		return
+	}
+	o.conn, o.sighted, o.fresh = conn, time.Now(), map[schema.GroupVersionKind]bool{}
+	o.watches = observe.NewWatches(observe.Target{Dynamic: conn.Dynamic, Metadata: conn.Metadata, Mapper: conn.Mapper}, o.Audit, func(err error) {
+		select {
+		case o.broken <- err:
+		default:
+		}
+	})
+	for _, r := range o.releases {
+		r.dirty = true
+	}
+}
+
+// leave ends the watches.
+func (o *observation) leave() {
+	if o.watches == nil {
+		return
+	}
+	o.watches.Close()
+	o.conn, o.watches = nil, nil
+	for _, r := range o.releases {
+		r.dirty = true
+	}
+}
+
+// follow watches the kinds that the Releases have.
+func (o *observation) follow(ctx context.Context) {
+	if o.watches == nil {
+		return
+	}
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, r := range o.releases {
+		for gvk := range r.kinds {
+			kinds[gvk] = true
+		}
+	}
+	o.watches.Follow(ctx, kinds)
+}
+
+// Sight is what the heartbeat of an observer carries.
+type Sight struct {
+	Since    time.Time   `json:"since"`
+	Releases int         `json:"releases"`
+	Objects  int         `json:"objects"`
+	Kinds    []KindSight `json:"kinds,omitempty"`
+}
+
+// KindSight is how well one kind is seen.
+type KindSight struct {
+	Kind    string    `json:"kind"`
+	Objects int       `json:"objects"`
+	Seen    time.Time `json:"seen,omitzero"`
+	Problem string    `json:"problem,omitempty"`
+}
+
+// maxKinds is how many kinds a heartbeat names.
+const maxKinds = 50
+
+// tell says in the heartbeat what is seen.
+func (o *observation) tell() {
+	s := Sight{Since: o.began.UTC().Truncate(time.Second), Releases: len(o.releases)}
+	if o.watches != nil {
+		for _, k := range o.watches.States() {
+			s.Objects += k.Objects
+			if len(s.Kinds) < maxKinds {
+				s.Kinds = append(s.Kinds, KindSight{kindName(k.Kind), k.Objects, k.Seen.UTC().Truncate(time.Second), k.Problem})
+			}
+		}
+	}
+	o.beat.set(s)
+}
+
+func kindName(gvk schema.GroupVersionKind) string {
+	if gvk.Group == "" {
+		return gvk.Kind
+	}
+	return fmt.Sprintf("%s.%s", gvk.Kind, gvk.Group)
+}

@@ -1,0 +1,247 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/observe"
+	"kumodo.io/convoy/internal/status"
+)
+
+// observed is a Release as its observer knows it.
+type observed struct {
+	release *v1alpha1.Release
+	owner   delivery.Owner
+	// digest is of the render whose kinds these are, empty while none is to be observed.
+	digest string
+	kinds  map[schema.GroupVersionKind]bool
+	// dirty: something of it changed since the last look, which was at looked. due is when to look all the same, zero for never.
+	dirty       bool
+	looked, due time.Time
+	// health turns only when it lasts.
+	health observe.Steady
+	// reminded is when its workflow was told last what drifted.
+	reminded time.Time
+}
+
+// take brings the Releases up to date, and follows what they have.
+func (o *observation) take(ctx context.Context, all []*v1alpha1.Release) {
+	there := map[string]bool{}
+	for _, r := range all {
+		there[r.Name] = true
+		known := o.releases[r.Name]
+		if known == nil || known.release.UID != r.UID {
+			owner, err := o.owner(ctx, delivery.Key{Namespace: r.Namespace, Name: r.Name})
+			if err != nil {
+				continue // the next look tries again
+			}
+			known = &observed{owner: owner}
+			o.releases[r.Name] = known
+		}
+		if known.release != r { // the informer has another one
+			known.release, known.dirty = r, true
+		}
+		o.learn(ctx, known)
+	}
+	for name := range o.releases {
+		if !there[name] {
+			delete(o.releases, name)
+		}
+	}
+	o.follow(ctx)
+}
+
+// learn finds out which kinds a Release has.
+func (o *observation) learn(ctx context.Context, r *observed) {
+	digest := ""
+	if delivery.Observable(r.release) {
+		digest = r.release.Status.Rollout.Digest
+	}
+	if digest == r.digest || digest == "" { // while a rollout is under way, what was followed still is
+		return
+	}
+	wish, known := o.wish(ctx, r)
+	if !known {
+		return
+	}
+	r.digest, r.kinds, r.dirty = digest, wish.Kinds(), true
+}
+
+// wish is what the last rollout of a Release has applied. It is not known while its render cannot be read; one that is gone is made
+// again by the next reconcile.
+func (o *observation) wish(ctx context.Context, r *observed) (wish observe.Wish, known bool) {
+	content, err := o.Renders.Get(ctx, r.release.Namespace, *r.release.Status.RenderRef)
+	if err != nil {
+		activity.GetLogger(ctx).Warn("cannot read the render that is observed", "release", r.owner.String(), "error", typesOf(err))
+		return observe.Wish{}, false
+	}
+	return observe.Wish{
+		Owner: r.owner, Objects: content.Objects, TargetNamespace: cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault),
+		Applied: func(object *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, observe.Extent) {
+			applied, presence, all := apply.Wished(object, namespace, r.owner)
+			switch {
+			case all:
+				return applied, observe.Fields
+			case presence:
+				return applied, observe.Presence
+			}
+			return nil, observe.Nothing
+		},
+		Ignore: func(ref delivery.ObjectRef) observe.Ignore {
+			return observe.Ignore{Pointers: delivery.IgnoredFields(r.release.Spec.IgnoreDifferences, ref)}
+		},
+	}, true
+}
+
+// turn looks at one Release if it is due, and says when it is again, 0 for when something changes.
+func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration, err error) {
+	now, due := time.Now(), r.due
+	if r.dirty {
+		due = r.looked.Add(everyRelease)
+	} else if due.IsZero() {
+		return 0, nil
+	}
+	if wait := due.Sub(now); wait > 0 {
+		return wait, nil
+	}
+	r.dirty, r.due = false, time.Time{}
+	if !delivery.Observable(r.release) {
+		return 0, nil
+	}
+	seen := status.Observation{LooksForDrift: r.release.Spec.SyncPolicy.Drift != v1alpha1.DriftIgnore}
+	if o.watches == nil {
+		open, why := delivery.Gate(o.key.Name, o.cluster)
+		if open { // there is no connection, of which the next probe tells
+			return o.again(r, everyCheck), nil
+		}
+		seen.Reason, seen.Unseen = v1alpha1.ReasonClusterNotReady, status.AnsweredLast(why, o.cluster.Status.LastReachableTime)
+		return 0, o.record(ctx, r, seen)
+	}
+	wish, known := o.wish(ctx, r)
+	if !known || r.digest != r.release.Status.Rollout.Digest {
+		return o.again(r, everyCheck), nil
+	}
+	r.looked = now
+	report := o.watches.Judge(wish, now)
+	if len(report.Unseen) > 0 && now.Sub(o.sighted) < firstSight {
+		return o.again(r, everyRelease), nil
+	}
+	next = o.conclude(r, wish, report, now, &seen)
+	if err := o.record(ctx, r, seen); err != nil {
+		return 0, err
+	}
+	if o.remind(ctx, r, report, now) && (next == 0 || next > remind) {
+		next = remind
+	}
+	if next > 0 {
+		o.again(r, next)
+	}
+	return next, nil
+}
+
+// again makes a Release due after a while.
+func (o *observation) again(r *observed, wait time.Duration) time.Duration {
+	r.due = time.Now().Add(wait)
+	return wait
+}
+
+// conclude makes of a report what is said of it. A health that is new is only said when it lasts; settles is when that is decided.
+func (o *observation) conclude(r *observed, wish observe.Wish, report observe.Report, now time.Time, seen *status.Observation) (settles time.Duration) {
+	if len(report.Unseen) > 0 {
+		seen.Reason, seen.Unseen = v1alpha1.ReasonNotObserved, unseenKinds(report.Unseen)
+		return 0
+	}
+	unhealthy := append(append([]observe.Finding{}, report.Failed...), report.Pending...)
+	before := meta.IsStatusConditionFalse(r.release.Status.Conditions, v1alpha1.ConditionHealthy)
+	degraded, settles := r.health.Turn(before, len(unhealthy) > 0, now)
+	switch {
+	case degraded && len(unhealthy) > 0:
+		seen.Unhealthy = apply.Scrub(wish.Objects, fmt.Sprintf("%d of %d objects are not healthy: %s", len(unhealthy), report.Objects, findings(unhealthy)))
+	case degraded: // it was, and heals: what was said stands until that lasts
+		seen.Unhealthy = meta.FindStatusCondition(r.release.Status.Conditions, v1alpha1.ConditionHealthy).Message
+	}
+	seen.Count = len(report.Drifted)
+	for _, d := range report.Drifted[:min(len(report.Drifted), maxDrifted)] {
+		seen.Drifted = append(seen.Drifted, v1alpha1.DriftedObject{
+			Group: d.Ref.Group, Kind: d.Ref.Kind, Namespace: d.Ref.Namespace, Name: d.Ref.Name, Gone: d.Gone, Fields: d.Paths, Managers: d.Rivals,
+		})
+	}
+	return settles
+}
+
+// maxDrifted is how many drifted objects a status names.
+const maxDrifted = 10
+
+// unseenKinds says which kinds are not seen, and why.
+func unseenKinds(all []observe.KindState) string {
+	const named = 3
+	var texts []string
+	for _, k := range all[:min(len(all), named)] {
+		problem := k.Problem
+		if problem == "" {
+			problem = "nothing was heard of it for more than " + observe.StaleAfter.String()
+		}
+		texts = append(texts, kindName(k.Kind)+": "+problem)
+	}
+	text := "not known: " + strings.Join(texts, "; ")
+	if more := len(all) - named; more > 0 {
+		text += fmt.Sprintf("; and %d kinds more", more)
+	}
+	return text
+}
+
+// record writes what is seen, when it is not what the status says.
+func (o *observation) record(ctx context.Context, r *observed, seen status.Observation) error {
+	judged := r.release.Status.Rollout.Number
+	change := func(now *v1alpha1.Release) {
+		if now.Status.Rollout != nil && now.Status.Rollout.Number == judged {
+			status.Observed(now, seen)
+		}
+	}
+	said := r.release.DeepCopy() // the informer's own is not to be changed
+	change(said)
+	if equality.Semantic.DeepEqual(said.Status, r.release.Status) {
+		return nil
+	}
+	was := meta.IsStatusConditionTrue(r.release.Status.Conditions, v1alpha1.ConditionDrifted)
+	now := r.release.DeepCopy()
+	if err := o.Status.Release(ctx, now, change); err != nil {
+		return fmt.Errorf("record what is observed of %s: %w", r.owner, err)
+	}
+	if drifted := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && !was && drifted.Status == "True" {
+		o.Status.Event(now, true, v1alpha1.ReasonDrifted, drifted.Message)
+	}
+	return nil
+}
+
+// remind tells the workflow of a Release what drifted, when that is to be corrected: again says whether it may have to be told again.
+func (o *observation) remind(ctx context.Context, r *observed, report observe.Report, now time.Time) (again bool) {
+	if len(report.Drifted) == 0 {
+		r.reminded = time.Time{}
+		return false
+	}
+	if !delivery.CorrectsDrift(r.release) || now.Sub(r.reminded) < remind {
+		return delivery.CorrectsDrift(r.release)
+	}
+	kick := delivery.Kick{UID: string(r.release.UID), Generation: r.release.Generation, Reason: delivery.KickDrifted, Created: r.release.CreationTimestamp.Unix()}
+	err := o.Kicks.SignalWorkflow(ctx, delivery.ReleaseWorkflowID(r.release.Namespace, r.release.Name), "", delivery.SignalKick, kick)
+	if err != nil { // the next reminder comes
+		activity.GetLogger(ctx).Warn("cannot tell of drift", "release", r.owner.String(), "error", typesOf(err))
+		return true
+	}
+	r.reminded = now
+	return true
+}

@@ -1,0 +1,123 @@
+package observe
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Wish is what a Release wants on the target, as its last rollout applied it.
+type Wish struct {
+	Owner delivery.Owner
+	// Objects of the render.
+	Objects []*unstructured.Unstructured
+	// Applied is an object of the render as an apply sends it to a namespace, empty for a cluster-scoped one. How far it is convoy's:
+	// there is nothing to look at, only that it is there, or all of it.
+	Applied func(o *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, Extent)
+	// TargetNamespace takes objects without a namespace.
+	TargetNamespace string
+	// Ignore says which fields of an object are not looked at.
+	Ignore func(delivery.ObjectRef) Ignore
+}
+
+// Extent is how far an object is convoy's.
+type Extent int
+
+// The extents.
+const (
+	Nothing Extent = iota
+	Presence
+	Fields
+)
+
+// Drifted is an object that is not as it was applied.
+type Drifted struct {
+	Ref delivery.ObjectRef
+	// Gone: it is not there, or does not bear convoy's mark any more.
+	Gone bool
+	Drift
+}
+
+// Report is how the objects of one Release stand. Lists are in the order of the render.
+type Report struct {
+	// Objects is how many there are to be.
+	Objects int
+	Drifted []Drifted
+	// Failed objects do not get where they are to be, as their controllers say; Pending ones are on their way.
+	Failed  []Finding
+	Pending []Finding
+	// Unseen are kinds of which nothing is known at the moment.
+	Unseen []KindState
+	// Seen is when the kind that was seen longest ago was seen last.
+	Seen time.Time
+}
+
+// Kinds are those of a wish.
+func (w Wish) Kinds() map[schema.GroupVersionKind]bool {
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, o := range w.Objects {
+		kinds[o.GroupVersionKind()] = true
+	}
+	return kinds
+}
+
+// Judge compares a wish with what is known now.
+func (w *Watches) Judge(wish Wish, now time.Time) Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out Report
+	unseen := map[schema.GroupVersionKind]bool{}
+	for _, o := range wish.Objects {
+		gvk := o.GroupVersionKind()
+		k := w.kinds[gvk]
+		if k == nil || !k.state().Fresh(now) {
+			if !unseen[gvk] {
+				state := KindState{Kind: gvk, Problem: "it is not watched yet"}
+				if k != nil {
+					state = k.state()
+				}
+				out.Unseen = append(out.Unseen, state)
+			}
+			unseen[gvk] = true
+			out.Objects++
+			continue
+		}
+		if out.Seen.IsZero() || k.seen.Before(out.Seen) {
+			out.Seen = k.seen
+		}
+		k.judge(wish, o, &out)
+	}
+	return out
+}
+
+// judge compares one object.
+func (k *kind) judge(wish Wish, o *unstructured.Unstructured, out *Report) {
+	ref := delivery.RefOf(o)
+	if k.namespaced && ref.Namespace == "" {
+		ref.Namespace = wish.TargetNamespace
+	}
+	applied, extent := wish.Applied(o, ref.Namespace)
+	if extent == Nothing {
+		return
+	}
+	out.Objects++
+	live, there := k.objects[ref]
+	if !there || live.Owner != wish.Owner.Key() {
+		out.Drifted = append(out.Drifted, Drifted{Ref: ref, Gone: true})
+		return
+	}
+	switch {
+	case live.Verdict == Failed:
+		out.Failed = append(out.Failed, Finding{ref, live.Message})
+	case !live.Verdict.Healthy():
+		out.Pending = append(out.Pending, Finding{ref, live.Message})
+	}
+	if extent == Fields {
+		if d := DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), wish.Ignore(ref)); d.Lost > 0 {
+			out.Drifted = append(out.Drifted, Drifted{Ref: ref, Drift: d})
+		}
+	}
+}

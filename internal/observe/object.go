@@ -1,0 +1,98 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Object is what is kept of an object.
+type Object struct {
+	Ref delivery.ObjectRef
+	UID types.UID
+	// Owner is the value of its mark, the key of a delivery.Owner.
+	Owner string
+	// Verdict and Message are those of Health.
+	Verdict Verdict
+	Message string
+	// Leaving: it is being deleted.
+	Leaving bool
+
+	managers []manager
+}
+
+// manager is who owns fields of an object. Many objects have the same sets of fields.
+type manager struct {
+	name, apiVersion string
+	operation        metav1.ManagedFieldsOperationType
+	fields           unique.Handle[string]
+}
+
+// objectOf keeps what is needed of an object of a kind, which its metadata alone does not name.
+func objectOf(gvk schema.GroupVersionKind, o any) (Object, error) {
+	object, ok := o.(runtime.Object)
+	if !ok {
+		return Object{}, fmt.Errorf("a %T is not an object", o)
+	}
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return Object{}, fmt.Errorf("a %T has no metadata: %w", o, err)
+	}
+	out := Object{
+		Ref: delivery.ObjectRef{Group: gvk.Group, Kind: gvk.Kind, Namespace: m.GetNamespace(), Name: m.GetName()}, UID: m.GetUID(),
+		Owner: m.GetLabels()[v1alpha1.LabelOwner], Verdict: Current, Leaving: m.GetDeletionTimestamp() != nil,
+	}
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		if out.Verdict, out.Message = Health(u); out.Verdict == Current {
+			out.Message = ""
+		}
+	}
+	for _, entry := range m.GetManagedFields() {
+		if entry.Subresource == "status" || entry.FieldsV1 == nil {
+			continue
+		}
+		out.managers = append(out.managers, manager{
+			name: entry.Manager, apiVersion: entry.APIVersion, operation: entry.Operation, fields: unique.Make(entry.FieldsV1.GetRawString()),
+		})
+	}
+	return out, nil
+}
+
+// same reports whether nothing changed that anybody looks at.
+func (o Object) same(other Object) bool {
+	return o.UID == other.UID && o.Owner == other.Owner && o.Verdict == other.Verdict && o.Message == other.Message &&
+		o.Leaving == other.Leaving && slices.Equal(o.managers, other.managers)
+}
+
+// managedFields are those of the object, as far as they are kept.
+func (o Object) managedFields() []metav1.ManagedFieldsEntry {
+	out := make([]metav1.ManagedFieldsEntry, 0, len(o.managers))
+	for _, m := range o.managers {
+		out = append(out, metav1.ManagedFieldsEntry{
+			Manager: m.name, Operation: m.operation, APIVersion: m.apiVersion, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(m.fields.Value()),
+		})
+	}
+	return out
+}
+
+func compareKinds(a, b schema.GroupVersionKind) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
+}
+
+// jittered is a time, a tenth more or less.
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1) //nolint:gosec // a spread needs no secrecy
+}

@@ -1,0 +1,156 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+// Bounds of what is said of drift, as the schema has them.
+const (
+	maxDrifted      = 10
+	maxDriftedNamed = 3
+)
+
+// Observation is what the observer sees of a Release whose last rollout has succeeded.
+type Observation struct {
+	// Unseen says why nothing is known about the objects at the moment; empty while it is. Its reason is Reason.
+	Unseen, Reason string
+	// Unhealthy says which objects are not healthy; empty when all are.
+	Unhealthy string
+	// Drifted objects, and how many there are. Nil with Looks false: nobody looks for drift.
+	LooksForDrift bool
+	Drifted       []v1alpha1.DriftedObject
+	Count         int
+}
+
+// Observed records what the observer sees. It says nothing while something else is under way, and leaves a verdict about the
+// wish, as of a render that failed, to stand.
+func Observed(r *v1alpha1.Release, o Observation) {
+	if !delivery.Observable(r) {
+		return
+	}
+	defer asLookedAt(r)()
+	health, reason, message := metav1.ConditionTrue, v1alpha1.ReasonHealthy, healthyMessage
+	switch {
+	case o.Unseen != "":
+		health, reason, message = metav1.ConditionUnknown, o.Reason, o.Unseen
+	case o.Unhealthy != "":
+		health, reason, message = metav1.ConditionFalse, v1alpha1.ReasonDegraded, o.Unhealthy
+	}
+	set(r, v1alpha1.ConditionHealthy, health, reason, message)
+	drift(r, o)
+	ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
+	applied := meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionApplied) // not while the gate is closed for a wish
+	if ready == nil || !applied || !slices.Contains(observedReasons, ready.Reason) || reason == v1alpha1.ReasonNotObserved {
+		return // who may deliver and not watch has delivered all the same
+	}
+	if health == metav1.ConditionTrue {
+		reason, message = v1alpha1.ReasonDelivered, appliedMessage(r)
+	}
+	conclude(r, health, reason, message)
+}
+
+// asLookedAt makes what is said be about the generation that convoy has looked at last: what is seen of the target says nothing of a
+// newer one. The function that it returns ends that.
+func asLookedAt(r *v1alpha1.Release) (end func()) {
+	newest := r.Generation
+	r.Generation = r.Status.ObservedGeneration
+	return func() { r.Generation = newest }
+}
+
+const healthyMessage = "all objects are healthy"
+
+// observedReasons of Ready are those that what is seen decides.
+var observedReasons = []string{v1alpha1.ReasonDelivered, v1alpha1.ReasonDegraded, v1alpha1.ReasonClusterNotReady}
+
+func drift(r *v1alpha1.Release, o Observation) {
+	if !o.LooksForDrift {
+		meta.RemoveStatusCondition(&r.Status.Conditions, v1alpha1.ConditionDrifted)
+		r.Status.Drift = nil
+		return
+	}
+	if o.Unseen != "" {
+		set(r, v1alpha1.ConditionDrifted, metav1.ConditionUnknown, o.Reason, o.Unseen)
+		return
+	}
+	if o.Count == 0 {
+		inSync(r)
+		return
+	}
+	if r.Status.Drift == nil {
+		r.Status.Drift = &v1alpha1.DriftStatus{}
+	}
+	d := r.Status.Drift
+	d.Count, d.Objects = int32(min(o.Count, 1<<30)), o.Drifted[:min(len(o.Drifted), maxDrifted)] //nolint:gosec // capped on this line
+	set(r, v1alpha1.ConditionDrifted, metav1.ConditionTrue, v1alpha1.ReasonDrifted, driftMessage(d))
+}
+
+// inSync records that the objects are as they were applied.
+func inSync(r *v1alpha1.Release) {
+	if r.Spec.SyncPolicy.Drift == v1alpha1.DriftIgnore {
+		return
+	}
+	if d := r.Status.Drift; d != nil {
+		d.Count, d.Objects, d.Error = 0, nil, ""
+		if d.Corrections == 0 {
+			r.Status.Drift = nil
+		}
+	}
+	set(r, v1alpha1.ConditionDrifted, metav1.ConditionFalse, v1alpha1.ReasonInSync, "all objects are as they were applied")
+}
+
+// driftUnknown records that nobody can say whether the objects are as they were applied, where that was said before.
+func driftUnknown(r *v1alpha1.Release, reason, message string) {
+	if meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDrifted) != nil {
+		set(r, v1alpha1.ConditionDrifted, metav1.ConditionUnknown, reason, message)
+	}
+}
+
+// Corrected records that drifted objects were applied again. problem is what the target refused, empty when it took all.
+func Corrected(r *v1alpha1.Release, problem string, now metav1.Time) {
+	if r.Status.Drift == nil {
+		r.Status.Drift = &v1alpha1.DriftStatus{}
+	}
+	defer asLookedAt(r)()
+	d := r.Status.Drift
+	d.Corrections++
+	d.LastCorrectionTime, d.Error = &now, problem
+	if d.Count > 0 {
+		set(r, v1alpha1.ConditionDrifted, metav1.ConditionTrue, v1alpha1.ReasonDrifted, driftMessage(d))
+	}
+}
+
+// driftMessage names the first few objects and fields, and who owns these now.
+func driftMessage(d *v1alpha1.DriftStatus) string {
+	var all []string
+	for _, o := range d.Objects[:min(len(d.Objects), maxDriftedNamed)] {
+		ref := delivery.ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+		text := ref.String()
+		switch {
+		case o.Gone:
+			text += " is gone"
+		case len(o.Fields) > 0:
+			text += " (" + strings.Join(o.Fields, ", ")
+			if len(o.Managers) > 0 {
+				text += ", now of " + strings.Join(o.Managers, ", ")
+			}
+			text += ")"
+		}
+		all = append(all, text)
+	}
+	text := strings.Join(all, "; ")
+	if more := int(d.Count) - len(all); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	if d.Error != "" {
+		text += "; it cannot be corrected: " + d.Error
+	}
+	return text
+}

@@ -1,0 +1,69 @@
+package status_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/status"
+)
+
+func TestDriftSaysWhatIsOtherwiseWhoDidItAndWhatCameOfItsCorrection(t *testing.T) {
+	r := release()
+	started(r)
+	succeeded(r)
+	says := func(want string) {
+		t.Helper()
+		if got := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDrifted).Message; got != want {
+			t.Errorf("it says %q,\nwant %q", got, want)
+		}
+	}
+	status.Observed(r, drifted)
+	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl)")
+	status.Corrected(r, "Service shop/web: the port is taken", noon)
+	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); it cannot be corrected: Service shop/web: the port is taken")
+	status.Observed(r, drifted) // the observer does not forget it
+	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); it cannot be corrected: Service shop/web: the port is taken")
+	status.Corrected(r, "", noon)
+	status.Observed(r, status.Observation{LooksForDrift: true})
+	says("all objects are as they were applied")
+	if d := r.Status.Drift; d == nil || d.Corrections != 2 || d.Count != 0 || d.Error != "" || d.LastCorrectionTime == nil {
+		t.Errorf("status.drift is %+v", d)
+	}
+	many := drifted
+	for range 30 {
+		many.Drifted = append(many.Drifted, many.Drifted[0])
+	}
+	many.Count = 500
+	status.Observed(r, many)
+	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); ConfigMap a is gone; and 497 more")
+	if n := len(r.Status.Drift.Objects); n != 10 {
+		t.Errorf("the status names %d", n)
+	}
+	status.RolloutStarted(r, rendered("b"), v1alpha1.RolloutStatus{Number: 2, Phase: v1alpha1.RolloutRunning, Digest: "b", Objects: 4})
+	succeeded(r)
+	says("all objects are as they were applied")
+	if r.Status.Drift != nil {
+		t.Errorf("a new rollout leaves %+v", r.Status.Drift)
+	}
+}
+
+func TestWhatIsSeenSaysNothingOfASpecThatNobodyHasLookedAt(t *testing.T) {
+	r := release()
+	started(r)
+	succeeded(r)
+	r.Generation = 4
+	for _, o := range []status.Observation{drifted, {Unhealthy: "1 of 4", LooksForDrift: true}, {LooksForDrift: true}} {
+		status.Observed(r, o)
+	}
+	status.Corrected(r, "", noon)
+	if r.Status.ObservedGeneration != 3 || r.Generation != 4 {
+		t.Errorf("observedGeneration is %d of %d", r.Status.ObservedGeneration, r.Generation)
+	}
+	for _, c := range r.Status.Conditions {
+		if c.ObservedGeneration != 3 {
+			t.Errorf("%s is about generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"kumodo.io/convoy/activities"
+)
+
+// corrects reports whether something is to be corrected now or later. A rollout applies everything anyway, and a deletion takes it away.
+func (r *release) corrects() bool {
+	if r.rollout != nil || r.deleting {
+		r.correct = time.Time{}
+	}
+	return !r.correct.IsZero()
+}
+
+// drifted reports whether the correction of something is due.
+func (r *release) drifted(ctx workflow.Context) bool {
+	return r.corrects() && !workflow.Now(ctx).Before(r.correct)
+}
+
+// correctDrift applies again what drifted. While somebody undoes it, the observer tells of it again, and the pauses grow.
+func (r *release) correctDrift(ctx workflow.Context) error {
+	out, err := do(ctx, r, correctDrift, false, "correct what drifted on the Cluster", activities.CorrectInput{Key: r.key})
+	now := workflow.Now(ctx)
+	r.correct = out.Until
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errInterrupted):
+		r.correct = now
+	case err != nil:
+		r.correct = now.Add(pauseAfterFailure)
+	case out.Applied > 0 || out.Message != "":
+		r.corrections = r.corrections.Done(now)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+
+	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/internal/delivery"
+)
+
+var eastCluster = delivery.Key{Namespace: "default", Name: "east", UID: "c-1"}
+
+// observing runs the workflow of an observer whose activity finds after a minute that nobody needs it any more.
+func observing(t *testing.T, script func(*testsuite.TestWorkflowEnvironment)) string {
+	t.Helper()
+	env := newEnv(t)
+	var log []string
+	env.OnActivity(acts.ObserveCluster, mock.Anything, mock.Anything).Return(func(ctx context.Context, in activities.ObserveInput) (activities.ObserveResult, error) {
+		log = append(log, fmt.Sprintf("%s %s", activity.GetInfo(ctx).TaskQueue, in.Key.UID))
+		return activities.ObserveResult{}, nil
+	}).After(time.Minute).Maybe()
+	script(env)
+	env.ExecuteWorkflow(delivery.WorkflowObserver, delivery.ObserverInput{Key: eastCluster})
+	if !env.IsWorkflowCompleted() || env.GetWorkflowError() != nil {
+		t.Fatalf("it ended with %v", env.GetWorkflowError())
+	}
+	return strings.Join(log, ", ")
+}
+
+func TestAnObserverEndsWhenNobodyNeedsIt(t *testing.T) {
+	if got := observing(t, func(*testsuite.TestWorkflowEnvironment) {}); got != "convoy-observer c-1" {
+		t.Errorf("it observed %s", got)
+	}
+}
+
+func TestAnObserverTurnsToANewClusterOfTheName(t *testing.T) {
+	got := observing(t, func(env *testsuite.TestWorkflowEnvironment) {
+		kick := func(uid string, created int64) func() {
+			return func() {
+				env.SignalWorkflow(delivery.SignalKick, delivery.Kick{UID: uid, Created: created, Reason: delivery.KickChanged})
+			}
+		}
+		at(env, 10*time.Second, kick("c-1", 100)) // another Release: nothing changes
+		at(env, 20*time.Second, kick("c-2", 200))
+		at(env, 30*time.Second, kick("c-1", 100)) // late
+	})
+	if !strings.HasSuffix(got, "convoy-observer c-2") || strings.Count(got, "c-1") > 1 {
+		t.Errorf("it observed %s", got)
+	}
+}
+
+func TestDriftIsCorrectedAtOnceAndThenLaterAndLater(t *testing.T) {
+	h := &hub{rollout: 0, upToDate: true}
+	var corrected []string
+	drift := delivery.Kick{UID: "r-1", Generation: 1, Reason: delivery.KickDrifted}
+	runRelease(t, h, func(env *testsuite.TestWorkflowEnvironment) {
+		start := env.Now()
+		env.OnActivity(acts.CorrectDrift, mock.Anything, mock.Anything).Return(func(context.Context, activities.CorrectInput) (activities.CorrectResult, error) {
+			corrected = append(corrected, env.Now().Sub(start).Round(time.Second).String())
+			return activities.CorrectResult{Life: activities.Alive, Applied: 1}, nil
+		}).Maybe()
+		for i := range 40 { // somebody undoes it at once, and the observer tells so each second
+			at(env, 10*time.Second+time.Duration(i)*time.Second, func() { env.SignalWorkflow(delivery.SignalKick, drift) })
+		}
+		at(env, 50*time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, drift) })
+		at(env, 52*time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, deleted) })
+	})
+	if got, want := strings.Join(corrected, " "), "10s 15s 25s 45s 1m25s 50m0s"; got != want {
+		t.Errorf("corrected after %s, want %s", got, want)
+	}
+	expect(t, h, "fetch, open, delete")
+}
+
+func TestDriftWaitsForAWindowAndIsLeftToARolloutAndADeletion(t *testing.T) {
+	h := &hub{rollout: 1, apply: succeeded}
+	var corrected []string
+	drift := delivery.Kick{UID: "r-1", Generation: 1, Reason: delivery.KickDrifted}
+	runRelease(t, h, func(env *testsuite.TestWorkflowEnvironment) {
+		start := env.Now()
+		env.OnActivity(acts.CorrectDrift, mock.Anything, mock.Anything).Return(func(context.Context, activities.CorrectInput) (activities.CorrectResult, error) {
+			corrected = append(corrected, env.Now().Sub(start).Round(time.Second).String())
+			if len(corrected) == 1 {
+				return activities.CorrectResult{Life: activities.Alive, Until: env.Now().Add(10 * time.Minute)}, nil
+			}
+			return activities.CorrectResult{Life: activities.Alive, Applied: 1}, nil
+		}).Maybe()
+		at(env, time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, drift) })
+		at(env, 20*time.Minute, func() {
+			env.SignalWorkflow(delivery.SignalKick, deleted)
+			env.SignalWorkflow(delivery.SignalKick, drift)
+		})
+	})
+	if got, want := strings.Join(corrected, " "), "1m0s 11m0s"; got != want {
+		t.Errorf("corrected after %s, want %s", got, want)
+	}
+}
