@@ -74,9 +74,9 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 	if err != nil {
 		return CorrectResult{}, err
 	}
-	policy := s.release.Spec.SyncPolicy
+	policy, objects := s.release.Spec.SyncPolicy, drifted(s.release, content.Objects)
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
-		Owner: s.owner, Objects: drifted(s.release, content.Objects), TargetNamespace: s.release.Spec.TargetNamespace,
+		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: policy.Conflicts, Recreate: policy.Recreate,
 	})
@@ -88,18 +88,19 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 		a.suspect(ctx, s.cluster, err)
 		return CorrectResult{}, err
 	case len(changes.Failed) > 0:
-		problem = objectErrors(changes.Failed, changes.Applied+len(changes.Failed))
+		problem = objectErrors(changes.Failed, len(objects))
 	}
 	now := metav1.NewTime(time.Now())
 	if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.Corrected(r, cut(problem), now) }); err != nil {
 		return CorrectResult{}, err
 	}
-	reason, message := v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %d objects again that had drifted", changes.Applied)
+	applied := max(0, len(objects)-len(changes.Failed)) // without a namespace that was made for them
+	reason, message := v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %d objects again that had drifted", applied)
 	if problem != "" {
 		message += "; " + problem
 	}
 	a.Status.Event(s.release, problem != "", reason, cut(message))
-	return CorrectResult{Life: Alive, Applied: changes.Applied, Message: cut(problem)}, nil
+	return CorrectResult{Life: Alive, Applied: applied, Message: cut(problem)}, nil
 }
 
 // drifted are the objects of a render that the status names, or all when it does not name all that drifted.

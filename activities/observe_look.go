@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,9 +52,10 @@ func (o *observation) take(ctx context.Context, all []*v1alpha1.Release) {
 			known = &observed{owner: owner}
 			o.releases[r.Name] = known
 		}
-		if known.release != r { // the informer has another one
-			known.release, known.dirty = r, true
+		if known.release == nil || concerns(known.release, r) {
+			known.dirty = true
 		}
+		known.release = r
 		o.learn(ctx, known)
 	}
 	for name := range o.releases {
@@ -62,6 +64,17 @@ func (o *observation) take(ctx context.Context, all []*v1alpha1.Release) {
 		}
 	}
 	o.follow(ctx)
+}
+
+// concerns reports whether a change of a Release can change what is said of its objects.
+func concerns(was, is *v1alpha1.Release) bool {
+	said := func(r *v1alpha1.Release) []metav1.Condition {
+		return slices.DeleteFunc(slices.Clone(r.Status.Conditions), func(c metav1.Condition) bool {
+			return c.Type != v1alpha1.ConditionReady && c.Type != v1alpha1.ConditionHealthy && c.Type != v1alpha1.ConditionDrifted
+		})
+	}
+	return was.Generation != is.Generation || !equality.Semantic.DeepEqual(was.Status.Rollout, is.Status.Rollout) ||
+		!equality.Semantic.DeepEqual(was.Status.RenderRef, is.Status.RenderRef) || !equality.Semantic.DeepEqual(said(was), said(is))
 }
 
 // learn finds out which kinds a Release has.
