@@ -51,7 +51,7 @@ test: tools bin/convoy-race ## runs all tests of all modules with the race detec
 	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; \
 	  (cd $$module && go test -race -count=1 -timeout 30m $$([[ $$module == dev ]] && echo -p=1) ./...); done
 
-bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
+bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=observe: with N observed Clusters of ten Releases; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
 
 chaos: tools bin/convoy-race ## disturbs ROUNDS rollouts by kills and outages, at points that SEED chooses, and prints what they survived

@@ -257,6 +257,7 @@ func TestTheSuiteDecidesTheDefaults(t *testing.T) {
 		"Releases":            {nil, []int{100, 4, 0}, true},
 		"Clusters":            {[]string{"-suite=clusters"}, []int{1000, 1, 50}, true},
 		"few Clusters":        {[]string{"-suite=clusters", "-n=100"}, []int{100, 1, 10}, true},
+		"observers":           {[]string{"-suite=observe"}, []int{100, 10, 0}, true},
 		"as it is asked":      {[]string{"-suite=clusters", "-n=100", "-m=2", "-dead=6"}, []int{100, 2, 6}, true},
 		"too many dead":       {[]string{"-suite=clusters", "-n=10", "-dead=6"}, nil, false},
 		"one dead":            {[]string{"-suite=clusters", "-n=10", "-dead=1"}, nil, false},

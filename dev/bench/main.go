@@ -1,9 +1,10 @@
 // Command bench measures what convoy costs: it starts a local environment with one target, runs the convoy program as
 // a child, gives it work, and prints time, CPU, memory, requests and workflow events beside the budgets. The suite
 // releases has it deliver, look at and remove many Releases; the suite clusters has it look after many Clusters, some
-// of them dead, and deliver beside them; the suite sources has many Releases share a repository. The suite render needs
-// none of that: it renders, beside Helm and kustomize. It judges nothing by its exit code but whether the work was done,
-// and calls into convoy for renders, the API types and the names of workflows alone. People run it through `make bench`.
+// of them dead, and deliver beside them; the suite sources has many Releases share a repository; the suite observe
+// watches what many Clusters hold, and edits it. The suite render needs none of that: it renders, beside Helm and
+// kustomize. It judges nothing by its exit code but whether the work was done, and calls into convoy for renders, the
+// API types and the names of workflows alone. People run it through `make bench`.
 package main
 
 import (
@@ -45,11 +46,11 @@ func parse(args []string, errs io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases, clusters, sources or render")
-	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, in the suite sources 300, or of Clusters, by default 1000")
-	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suites clusters and sources 1")
+	f.StringVar(&o.Suite, "suite", suiteReleases, "what to measure: releases, clusters, sources, observe or render")
+	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, in the suite sources 300, or of Clusters, by default 1000, in the suite observe 100")
+	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suites clusters and sources 1, in the suite observe 10")
 	f.IntVar(&o.Dead, "dead", 0, "suite clusters: how many of the Clusters do not answer; default: 50, or a tenth of fewer than 500")
-	f.IntVar(&o.R, "r", 200, "suite clusters: number of Releases to healthy Clusters")
+	f.IntVar(&o.R, "r", 0, "suite clusters: number of Releases to healthy Clusters, by default 200; suite observe: of each Cluster, by default 10")
 	f.IntVar(&o.Pairs, "pairs", 3, "suite clusters: pairs of rounds with and without trouble")
 	f.DurationVar(&o.Resync, "resync", time.Minute, "suite clusters: the resync period of convoy")
 	f.DurationVar(&o.Poll, "poll", 10*time.Second, "suite sources: the pollInterval of the Releases, at least 5s")
@@ -89,16 +90,19 @@ func (o *options) complete() error {
 		return nil
 	case suiteSources:
 		o.N, o.M, o.Dead = cmp.Or(o.N, 300), cmp.Or(o.M, 1), 0
+	case suiteObserve:
+		o.N, o.M, o.R, o.Dead = cmp.Or(o.N, 100), cmp.Or(o.M, 10), cmp.Or(o.R, 10), 0
 	case suiteClusters:
+		o.R = cmp.Or(o.R, 200)
 		o.N, o.M = cmp.Or(o.N, 1000), cmp.Or(o.M, 1)
 		o.Dead = cmp.Or(o.Dead, min(50, max(2, o.N/10)))
 		if o.Dead < 2 || o.Dead > o.N/2 {
 			return errors.New("-dead must be at least 2, of which one refuses and one hangs, and at most half of -n")
 		}
 	default:
-		return fmt.Errorf("-suite: %q is none of %s, %s, %s and %s", o.Suite, suiteReleases, suiteClusters, suiteSources, suiteRender)
+		return fmt.Errorf("-suite: %q is none of %s, %s, %s, %s and %s", o.Suite, suiteReleases, suiteClusters, suiteSources, suiteObserve, suiteRender)
 	}
-	if o.N < 1 || o.M < 1 || o.R < 1 || o.Pairs < 1 {
+	if o.N < 1 || o.M < 1 || o.R < 0 || o.Pairs < 1 {
 		return errors.New("-n, -m, -r and -pairs must be at least 1")
 	}
 	return nil

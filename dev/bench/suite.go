@@ -15,6 +15,7 @@ const (
 	suiteClusters = "clusters"
 	suiteRender   = "render"
 	suiteSources  = "sources"
+	suiteObserve  = "observe"
 )
 
 // suite is what is measured: phases over one world, in order, each on what the one before has left.
@@ -58,6 +59,8 @@ func newSuite(w *world) suite {
 		return newClustersSuite(w)
 	case suiteSources:
 		return newSourcesSuite(w)
+	case suiteObserve:
+		return newObserveSuite(w)
 	}
 	return newReleasesSuite(w)
 }
