@@ -76,7 +76,7 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 	}
 	policy, objects := s.release.Spec.SyncPolicy, drifted(s.release, content.Objects)
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
-		Owner: s.owner, Objects: objects, TargetNamespace: s.release.Spec.TargetNamespace,
+		Owner: s.owner, Objects: objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: policy.Conflicts, Recreate: policy.Recreate,
 	})
@@ -90,8 +90,19 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 	case len(changes.Failed) > 0:
 		problem = objectErrors(changes.Failed, len(objects))
 	}
+	if changes.Retry() {
+		passing := failure.Transient(v1alpha1.ReasonApplyRetrying, nil, "Cluster %q: %s", s.cluster.Name, problem)
+		if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.NotCorrected(r, cut(problem)) }); err != nil {
+			return CorrectResult{}, err
+		}
+		return CorrectResult{}, paced(ctx, s.release, passing)
+	}
 	now := metav1.NewTime(time.Now())
-	if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.Corrected(r, cut(problem), now) }); err != nil {
+	if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) {
+		if status.NotCorrected(r, cut(problem)); problem == "" {
+			status.Corrected(r, now)
+		}
+	}); err != nil {
 		return CorrectResult{}, err
 	}
 	applied := max(0, len(objects)-len(changes.Failed)) // without a namespace that was made for them

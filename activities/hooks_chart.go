@@ -81,7 +81,7 @@ func (a *Activities) hooksOf(ctx context.Context, r *v1alpha1.Release, in HookIn
 // deletionHooks are the hooks of a deletion. Those of a chart are the ones of the render that was rolled out last; they clear
 // up what it is, so none runs where that stays.
 func (a *Activities) deletionHooks(ctx context.Context, r *v1alpha1.Release) (hookPlan, error) {
-	isChart := r.Status.Render != nil && r.Status.Render.Type == v1alpha1.RenderHelm || r.Spec.PinnedRender != ""
+	isChart := r.Status.Render != nil && r.Status.Render.Type == v1alpha1.RenderHelm || r.Spec.PinnedRender != "" || r.Status.Pending != nil // the type is of what was rendered last
 	if !isChart || r.Status.Rollout == nil || disablesHooks(r) || r.Spec.DeletionPolicy.KeepWorkloads {
 		return hookPlan{all: r.Spec.Hooks}, nil
 	}

@@ -73,12 +73,18 @@ func (a *Activities) hookDelay(ctx context.Context, h *hookStep, asked time.Dura
 // outOfReach decides about a hook of a deletion whose target cannot be worked with, which says nothing about the hook:
 // it waits as the deletion does, however long, and is skipped when the deletion gives up.
 func (h *hookStep) outOfReach(err error) bool {
-	if h.run.Rollout != 0 || h.hook.Job == nil && h.hook.Check == nil {
+	if h.run.Rollout != 0 || !h.needsTarget() {
 		return false
 	}
 	f, known := failure.As(err)
 	lost := known && f.Reason == v1alpha1.ReasonClusterUnreachable || connect.Unreachable(err)
 	return lost
+}
+
+// needsTarget reports whether what the hook does is on the target.
+func (h *hookStep) needsTarget() bool {
+	_, ofChart := h.plan.chart[h.hook.Name]
+	return ofChart || h.hook.Job != nil || h.hook.Check != nil
 }
 
 // patient reports whether the deletion goes on trying.

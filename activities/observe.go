@@ -23,8 +23,8 @@ const (
 	everyRelease = time.Second
 	// everyCheck is how often what only time changes is looked at.
 	everyCheck = 5 * time.Second
-	// firstSight is how long a kind may take to be seen at first before that is told.
-	firstSight = 30 * time.Second
+	// aftermath is how long after a rollout its watches may lag behind it.
+	aftermath = 2 * time.Second
 	// remind is how often the workflow of a Release that stays drifted is told again.
 	remind = time.Minute
 	// idle is how long a Cluster is observed that has no Releases any more.
@@ -41,15 +41,13 @@ type observation struct {
 	began, emptySince time.Time
 
 	cluster *v1alpha1.Cluster
-	// conn and watches are of the target, nil while it counts as unreachable; sighted is when they were made. broken tells of what
-	// went wrong with them.
+	// conn and watches are of the target, nil while it counts as unreachable. broken tells of what went wrong with them.
 	conn    *connect.Client
 	watches *observe.Watches
-	sighted time.Time
 	broken  chan error
 
-	// fresh are the kinds that were seen at the last look.
-	fresh    map[schema.GroupVersionKind]bool
+	// fresh says how well each kind was seen at the last look.
+	fresh    map[schema.GroupVersionKind]string
 	releases map[string]*observed
 }
 
@@ -72,9 +70,9 @@ func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (Obser
 	check := time.NewTicker(everyCheck)
 	defer check.Stop()
 	for {
-		ended, next, err := o.look(ctx)
-		if ended || err != nil {
-			return ObserveResult{}, err
+		ended, next := o.look(ctx)
+		if ended {
+			return ObserveResult{}, nil
 		}
 		again := time.NewTimer(next)
 		select {
@@ -130,11 +128,11 @@ func (o *observation) renewed() <-chan struct{} {
 }
 
 // look does what is due. ended: nobody needs the observer any more. next is when to look again at the latest.
-func (o *observation) look(ctx context.Context) (ended bool, next time.Duration, err error) {
+func (o *observation) look(ctx context.Context) (ended bool, next time.Duration) {
 	var all []*v1alpha1.Release
 	o.cluster, all = o.hub.read()
 	if o.cluster == nil { // the Cluster is gone
-		return true, 0, nil
+		return true, 0
 	}
 	if len(all) > 0 {
 		o.emptySince = time.Time{}
@@ -142,23 +140,19 @@ func (o *observation) look(ctx context.Context) (ended bool, next time.Duration,
 		o.emptySince = time.Now()
 	}
 	if !o.emptySince.IsZero() && time.Since(o.emptySince) > idle {
-		return true, 0, nil
+		return true, 0
 	}
 	o.approach(ctx)
 	o.take(ctx, all)
 	o.soil()
 	next = everyCheck
 	for _, r := range o.releases {
-		wait, err := o.turn(ctx, r)
-		if err != nil {
-			return false, 0, err
-		}
-		if wait > 0 {
+		if wait := o.turn(ctx, r); wait > 0 {
 			next = min(next, wait)
 		}
 	}
 	o.tell()
-	return false, next, nil
+	return false, next
 }
 
 // soil marks the Releases of which something changed: objects, or whether a kind is seen.
@@ -169,8 +163,9 @@ func (o *observation) soil() {
 	dirty, now := o.watches.TakeDirty(), time.Now()
 	turned := map[schema.GroupVersionKind]bool{}
 	for _, k := range o.watches.States() {
-		if fresh := k.Fresh(now); fresh != o.fresh[k.Kind] {
-			o.fresh[k.Kind], turned[k.Kind] = fresh, true
+		seen := fmt.Sprint(k.Fresh(now), k.Problem)
+		if seen != o.fresh[k.Kind] {
+			o.fresh[k.Kind], turned[k.Kind] = seen, true
 		}
 	}
 	for _, r := range o.releases {
@@ -195,7 +190,7 @@ func (o *observation) approach(ctx context.Context) {
 	if err != nil { // the probe says why
 		return
 	}
-	o.conn, o.sighted, o.fresh = conn, time.Now(), map[schema.GroupVersionKind]bool{}
+	o.conn, o.fresh = conn, map[schema.GroupVersionKind]string{}
 	o.watches = observe.NewWatches(observe.Target{Dynamic: conn.Dynamic, Metadata: conn.Metadata, Mapper: conn.Mapper}, o.Audit, func(err error) {
 		select {
 		case o.broken <- err:

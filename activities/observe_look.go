@@ -29,6 +29,11 @@ type observed struct {
 	// digest is of the render whose kinds these are, empty while none is to be observed.
 	digest string
 	kinds  map[schema.GroupVersionKind]bool
+	// rollout is the last one that has succeeded, and concluded when that was heard.
+	rollout   int64
+	concluded time.Time
+	// hooks are the objects of a chart's hooks, whose Secrets no message may quote either.
+	hooks []*unstructured.Unstructured
 	// dirty: something of it changed since the last look, which was at looked. due is when to look all the same, zero for never.
 	dirty       bool
 	looked, due time.Time
@@ -82,6 +87,9 @@ func (o *observation) learn(ctx context.Context, r *observed) {
 	digest := ""
 	if delivery.Observable(r.release) {
 		digest = r.release.Status.Rollout.Digest
+		if number := r.release.Status.Rollout.Number; number != r.rollout {
+			r.rollout, r.concluded = number, time.Now()
+		}
 	}
 	if digest == r.digest || digest == "" { // while a rollout is under way, what was followed still is
 		return
@@ -101,6 +109,7 @@ func (o *observation) wish(ctx context.Context, r *observed) (wish observe.Wish,
 		activity.GetLogger(ctx).Warn("cannot read the render that is observed", "release", r.owner.String(), "error", typesOf(err))
 		return observe.Wish{}, false
 	}
+	r.hooks = content.All()[len(content.Objects):]
 	return observe.Wish{
 		Owner: r.owner, Objects: content.Objects, TargetNamespace: cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault),
 		Applied: func(object *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, observe.Extent) {
@@ -119,42 +128,50 @@ func (o *observation) wish(ctx context.Context, r *observed) (wish observe.Wish,
 	}, true
 }
 
+// secrets are all objects whose Secrets no message may quote.
+func (r *observed) secrets(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return append(slices.Clone(objects), r.hooks...)
+}
+
 // turn looks at one Release if it is due, and says when it is again, 0 for when something changes.
-func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration, err error) {
+func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration) {
 	now, due := time.Now(), r.due
 	if r.dirty {
 		due = r.looked.Add(everyRelease)
 	} else if due.IsZero() {
-		return 0, nil
+		return 0
 	}
 	if wait := due.Sub(now); wait > 0 {
-		return wait, nil
+		return wait
 	}
 	r.dirty, r.due = false, time.Time{}
 	if !delivery.Observable(r.release) {
-		return 0, nil
+		return 0
 	}
 	seen := status.Observation{LooksForDrift: r.release.Spec.SyncPolicy.Drift != v1alpha1.DriftIgnore}
 	if o.watches == nil {
 		open, why := delivery.Gate(o.key.Name, o.cluster)
 		if open { // there is no connection, of which the next probe tells
-			return o.again(r, everyCheck), nil
+			return o.again(r, everyCheck)
 		}
 		seen.Reason, seen.Unseen = v1alpha1.ReasonClusterNotReady, status.AnsweredLast(why, o.cluster.Status.LastReachableTime)
-		return 0, o.record(ctx, r, seen)
+		if !o.record(ctx, r, seen) {
+			return o.again(r, everyCheck)
+		}
+		return 0
 	}
 	wish, known := o.wish(ctx, r)
 	if !known || r.digest != r.release.Status.Rollout.Digest {
-		return o.again(r, everyCheck), nil
+		return o.again(r, everyCheck)
 	}
 	r.looked = now
 	report := o.watches.Judge(wish, now)
-	if len(report.Unseen) > 0 && now.Sub(o.sighted) < firstSight {
-		return o.again(r, everyRelease), nil
+	if slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
+		return o.again(r, everyRelease)
 	}
 	next = o.conclude(r, wish, report, now, &seen)
-	if err := o.record(ctx, r, seen); err != nil {
-		return 0, err
+	if !o.record(ctx, r, seen) {
+		return o.again(r, everyCheck)
 	}
 	if o.remind(ctx, r, report, now) && (next == 0 || next > remind) {
 		next = remind
@@ -162,7 +179,7 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 	if next > 0 {
 		o.again(r, next)
 	}
-	return next, nil
+	return next
 }
 
 // again makes a Release due after a while.
@@ -178,25 +195,26 @@ func (o *observation) conclude(r *observed, wish observe.Wish, report observe.Re
 		return 0
 	}
 	unhealthy := append(append([]observe.Finding{}, report.Failed...), report.Pending...)
-	before := meta.IsStatusConditionFalse(r.release.Status.Conditions, v1alpha1.ConditionHealthy)
+	said := meta.FindStatusCondition(r.release.Status.Conditions, v1alpha1.ConditionHealthy)
+	before := said != nil && said.Status == metav1.ConditionFalse
+	if said != nil && said.Status == metav1.ConditionUnknown { // after that the first sight counts
+		before = len(unhealthy) > 0
+	}
 	degraded, settles := r.health.Turn(before, len(unhealthy) > 0, now)
 	switch {
 	case degraded && len(unhealthy) > 0:
-		seen.Unhealthy = apply.Scrub(wish.Objects, fmt.Sprintf("%d of %d objects are not healthy: %s", len(unhealthy), report.Objects, findings(unhealthy)))
+		seen.Unhealthy = apply.Scrub(r.secrets(wish.Objects), fmt.Sprintf("%d of %d objects are not healthy: %s", len(unhealthy), report.Objects, findings(unhealthy)))
 	case degraded: // it was, and heals: what was said stands until that lasts
-		seen.Unhealthy = meta.FindStatusCondition(r.release.Status.Conditions, v1alpha1.ConditionHealthy).Message
+		seen.Unhealthy = said.Message
 	}
 	seen.Count = len(report.Drifted)
-	for _, d := range report.Drifted[:min(len(report.Drifted), maxDrifted)] {
+	for _, d := range report.Drifted[:min(len(report.Drifted), status.MaxDrifted)] {
 		seen.Drifted = append(seen.Drifted, v1alpha1.DriftedObject{
 			Group: d.Ref.Group, Kind: d.Ref.Kind, Namespace: d.Ref.Namespace, Name: d.Ref.Name, Gone: d.Gone, Fields: d.Paths, Managers: d.Rivals,
 		})
 	}
 	return settles
 }
-
-// maxDrifted is how many drifted objects a status names.
-const maxDrifted = 10
 
 // unseenKinds says which kinds are not seen, and why.
 func unseenKinds(all []observe.KindState) string {
@@ -216,8 +234,8 @@ func unseenKinds(all []observe.KindState) string {
 	return text
 }
 
-// record writes what is seen, when it is not what the status says.
-func (o *observation) record(ctx context.Context, r *observed, seen status.Observation) error {
+// record writes what is seen, when it is not what the status says. What cannot be written for now keeps no other Release waiting.
+func (o *observation) record(ctx context.Context, r *observed, seen status.Observation) (written bool) {
 	judged := r.release.Status.Rollout.Number
 	change := func(now *v1alpha1.Release) {
 		if now.Status.Rollout != nil && now.Status.Rollout.Number == judged {
@@ -227,17 +245,18 @@ func (o *observation) record(ctx context.Context, r *observed, seen status.Obser
 	said := r.release.DeepCopy() // the informer's own is not to be changed
 	change(said)
 	if equality.Semantic.DeepEqual(said.Status, r.release.Status) {
-		return nil
+		return true
 	}
-	was := meta.IsStatusConditionTrue(r.release.Status.Conditions, v1alpha1.ConditionDrifted)
+	told := r.release.Status.Drift != nil && r.release.Status.Drift.Count > 0 // also when nobody could say for a while
 	now := r.release.DeepCopy()
 	if err := o.Status.Release(ctx, now, change); err != nil {
-		return fmt.Errorf("record what is observed of %s: %w", r.owner, err)
+		activity.GetLogger(ctx).Warn("cannot record what is observed", "release", r.owner.String(), "error", typesOf(err))
+		return false
 	}
-	if drifted := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && !was && drifted.Status == "True" {
+	if drifted := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && !told && drifted.Status == "True" {
 		o.Status.Event(now, true, v1alpha1.ReasonDrifted, drifted.Message)
 	}
-	return nil
+	return true
 }
 
 // remind tells the workflow of a Release what drifted, when that is to be corrected: again says whether it may have to be told again.
@@ -249,8 +268,7 @@ func (o *observation) remind(ctx context.Context, r *observed, report observe.Re
 	if !delivery.CorrectsDrift(r.release) || now.Sub(r.reminded) < remind {
 		return delivery.CorrectsDrift(r.release)
 	}
-	kick := delivery.Kick{UID: string(r.release.UID), Generation: r.release.Generation, Reason: delivery.KickDrifted, Created: r.release.CreationTimestamp.Unix()}
-	err := o.Kicks.SignalWorkflow(ctx, delivery.ReleaseWorkflowID(r.release.Namespace, r.release.Name), "", delivery.SignalKick, kick)
+	err := o.Kicks.SignalWorkflow(ctx, delivery.ReleaseWorkflowID(r.release.Namespace, r.release.Name), "", delivery.SignalDrift, delivery.Drift{UID: string(r.release.UID)})
 	if err != nil { // the next reminder comes
 		activity.GetLogger(ctx).Warn("cannot tell of drift", "release", r.owner.String(), "error", typesOf(err))
 		return true

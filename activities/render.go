@@ -214,7 +214,7 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 		Number: due.Number, Phase: v1alpha1.RolloutRunning, Digest: due.Digest, Cluster: due.Cluster, ClusterName: c.Name,
 		Generation: r.Generation, Revision: in.Source.Revision, Objects: in.Objects,
 		WorkflowID: delivery.RolloutWorkflowID(r.Namespace, r.Name, due.Number), StartTime: metav1.NewTime(time.Now()),
-		Trigger: delivery.TriggerOf(r, due.Digest, in.Source.Revision, due.Cluster), Operation: delivery.OperationOf(r, due.Cluster),
+		Trigger: delivery.TriggerOf(r, due.Digest, in.Source.Revision, due.Cluster),
 	}
 	last := r.Status.Rollout
 	if begins := due.Number != 0 && (last == nil || last.Number != due.Number); begins {
@@ -238,6 +238,7 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 			status.Rendered(r, in)
 			return
 		}
+		rollout.Operation = delivery.OperationOf(r, due.Cluster) // the rollout before may have succeeded meanwhile
 		status.RolloutStarted(r, in, rollout)
 		plan := planHooks(r, r.Status.Rollout.Operation, content)
 		result.Hooks = delivery.HookRefs(plan.all, v1alpha1.HookPreApply, v1alpha1.HookPostApply, v1alpha1.HookOnFailure)

@@ -7,7 +7,25 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"kumodo.io/convoy/activities"
+	"kumodo.io/convoy/internal/delivery"
 )
+
+// hearOfDrift takes what observers have told. A change, or a wish for a reconcile, ends the pauses between corrections: it may be the
+// windows that changed, or the rival that is gone.
+func (r *release) hearOfDrift(ctx workflow.Context, m mail) {
+	heard := false
+	if m.changed || m.forced {
+		heard, r.corrections = !r.correct.IsZero(), delivery.Corrections{}
+	}
+	var d delivery.Drift
+	for r.drift.ReceiveAsync(&d) {
+		heard = heard || d.UID == r.key.UID && r.correct.IsZero()
+		d = delivery.Drift{}
+	}
+	if heard && r.outcome.Life != activities.Gone {
+		r.correct = r.corrections.Next(workflow.Now(ctx))
+	}
+}
 
 // corrects reports whether something is to be corrected now or later. A rollout applies everything anyway, and a deletion takes it away.
 func (r *release) corrects() bool {

@@ -30,7 +30,6 @@ type mail struct {
 	changed  bool
 	resync   bool
 	deleting bool
-	drifted  bool
 	forced   bool
 }
 
@@ -76,8 +75,6 @@ func (i *inbox) drain() mail {
 		switch k.Reason {
 		case delivery.KickDeleting:
 			m.deleting = true
-		case delivery.KickDrifted:
-			m.drifted = true
 		case delivery.KickResync, delivery.KickSuspected:
 			m.resync = true // a probe, unless one is running or backing off
 		default:

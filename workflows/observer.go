@@ -10,7 +10,7 @@ import (
 // Observer keeps one activity running that watches what Releases have on a Cluster, as long as there are any. Temporal places it, and
 // places it anew when its worker dies, stops or has had its turn: all that are attempts of the one activity.
 func Observer(ctx workflow.Context, in delivery.ObserverInput) error {
-	o := &observer{key: in.Key}
+	o := &observer{key: in.Key, created: in.Created}
 	o.kicks = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalKick, workflow.SignalChannelOptions{
 		Description: "Sent by the watcher when a Release begins to use the Cluster.",
 	})
@@ -44,7 +44,7 @@ func (o *observer) run(ctx workflow.Context) error {
 		case ended:
 			return nil
 		case grown(ctx):
-			return workflow.NewContinueAsNewError(ctx, Observer, delivery.ObserverInput{Key: o.key})
+			return workflow.NewContinueAsNewError(ctx, Observer, delivery.ObserverInput{Key: o.key, Created: o.created})
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestAnObserverTurnsToANewClusterOfTheName(t *testing.T) {
 func TestDriftIsCorrectedAtOnceAndThenLaterAndLater(t *testing.T) {
 	h := &hub{rollout: 0, upToDate: true}
 	var corrected []string
-	drift := delivery.Kick{UID: "r-1", Generation: 1, Reason: delivery.KickDrifted}
+	drift := delivery.Drift{UID: "r-1"}
 	runRelease(t, h, func(env *testsuite.TestWorkflowEnvironment) {
 		start := env.Now()
 		env.OnActivity(acts.CorrectDrift, mock.Anything, mock.Anything).Return(func(context.Context, activities.CorrectInput) (activities.CorrectResult, error) {
@@ -67,9 +67,9 @@ func TestDriftIsCorrectedAtOnceAndThenLaterAndLater(t *testing.T) {
 			return activities.CorrectResult{Life: activities.Alive, Applied: 1}, nil
 		}).Maybe()
 		for i := range 40 { // somebody undoes it at once, and the observer tells so each second
-			at(env, 10*time.Second+time.Duration(i)*time.Second, func() { env.SignalWorkflow(delivery.SignalKick, drift) })
+			at(env, 10*time.Second+time.Duration(i)*time.Second, func() { env.SignalWorkflow(delivery.SignalDrift, drift) })
 		}
-		at(env, 50*time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, drift) })
+		at(env, 50*time.Minute, func() { env.SignalWorkflow(delivery.SignalDrift, drift) })
 		at(env, 52*time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, deleted) })
 	})
 	if got, want := strings.Join(corrected, " "), "10s 15s 25s 45s 1m25s 50m0s"; got != want {
@@ -81,7 +81,7 @@ func TestDriftIsCorrectedAtOnceAndThenLaterAndLater(t *testing.T) {
 func TestDriftWaitsForAWindowAndIsLeftToARolloutAndADeletion(t *testing.T) {
 	h := &hub{rollout: 1, apply: succeeded}
 	var corrected []string
-	drift := delivery.Kick{UID: "r-1", Generation: 1, Reason: delivery.KickDrifted}
+	drift := delivery.Drift{UID: "r-1"}
 	runRelease(t, h, func(env *testsuite.TestWorkflowEnvironment) {
 		start := env.Now()
 		env.OnActivity(acts.CorrectDrift, mock.Anything, mock.Anything).Return(func(context.Context, activities.CorrectInput) (activities.CorrectResult, error) {
@@ -91,10 +91,10 @@ func TestDriftWaitsForAWindowAndIsLeftToARolloutAndADeletion(t *testing.T) {
 			}
 			return activities.CorrectResult{Life: activities.Alive, Applied: 1}, nil
 		}).Maybe()
-		at(env, time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, drift) })
+		at(env, time.Minute, func() { env.SignalWorkflow(delivery.SignalDrift, drift) })
 		at(env, 20*time.Minute, func() {
 			env.SignalWorkflow(delivery.SignalKick, deleted)
-			env.SignalWorkflow(delivery.SignalKick, drift)
+			env.SignalWorkflow(delivery.SignalDrift, drift)
 		})
 	})
 	if got, want := strings.Join(corrected, " "), "1m0s 11m0s"; got != want {

@@ -21,6 +21,9 @@ func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
 	r.news = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalNews, workflow.SignalChannelOptions{
 		Description: "Sent by the workflow of the source when it found another revision, or none.",
 	})
+	r.drift = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalDrift, workflow.SignalChannelOptions{
+		Description: "Sent by the observer of the Cluster while objects are not as they were applied.",
+	})
 	r.inbox = newInbox(ctx, delivery.SignalReconcile, "Look at the source and the Cluster now, also in the middle of a backoff.")
 	err := workflow.SetUpdateHandlerWithOptions(ctx, delivery.UpdateReconcile, r.reconcileNow, workflow.UpdateHandlerOptions{
 		Description: "Look at the source and the Cluster now, also in the middle of a backoff, and answer with what this look found.",
@@ -52,6 +55,8 @@ type release struct {
 	rollout  *rollout
 	cleaning *cleaning
 	deleting bool
+	// drift brings word of objects that drifted, which interrupts nothing.
+	drift workflow.ReceiveChannel
 	// correct is when what drifted is to be corrected, zero for never; corrections are those before.
 	correct     time.Time
 	corrections delivery.Corrections
@@ -95,9 +100,7 @@ func (r *release) run(ctx workflow.Context) error {
 		heard := r.hear()
 		m := r.inbox.drain()
 		r.adopt(ctx, m)
-		if m.drifted && r.correct.IsZero() && r.outcome.Life != activities.Gone {
-			r.correct = r.corrections.Next(workflow.Now(ctx))
-		}
+		r.hearOfDrift(ctx, m)
 		if m.changed || m.forced {
 			r.cleanAnew(ctx)
 		}
@@ -166,7 +169,7 @@ func (r *release) hear() (changed bool) {
 // may be mended in the source.
 func (r *release) await(ctx workflow.Context) error {
 	due := func() bool {
-		return r.stirred() || r.rollout != nil && r.rollout.done.IsReady() || r.cleaning != nil && r.cleaning.done.IsReady()
+		return r.stirred() || r.drift.Len() > 0 || r.rollout != nil && r.rollout.done.IsReady() || r.cleaning != nil && r.cleaning.done.IsReady()
 	}
 	options := workflow.AwaitOptions{
 		Timeout:      r.next.Sub(workflow.Now(ctx)),
@@ -194,6 +197,7 @@ func (r *release) adopt(ctx workflow.Context, m mail) {
 		r.cancelRollout(ctx)
 		r.stopCleaning(ctx)
 		r.key.UID, r.outcome, r.deleting, r.word = m.uid, Outcome{}, false, delivery.Word{}
+		r.correct, r.corrections = time.Time{}, delivery.Corrections{}
 	}
 	r.deleting = r.deleting || m.deleting
 }

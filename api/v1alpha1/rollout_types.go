@@ -143,6 +143,9 @@ type RolloutRecord struct {
 	// Cluster it applied to, by name.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
+	// ClusterIdentity is the UID of that Cluster and, behind a slash, its status.clusterID when that was known.
+	// +optional
+	ClusterIdentity string `json:"clusterIdentity,omitempty"`
 	// Trigger is what began it.
 	// +optional
 	Trigger RolloutTrigger `json:"trigger,omitempty"`

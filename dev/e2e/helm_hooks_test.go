@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -154,4 +155,19 @@ func TestAHookOfAChartThatFailsFailsTheRolloutAndHoldsTheDeletionUntilHooksAreDi
 	if n := s.count(s.ctx, on); n != 0 {
 		t.Errorf("%d objects are left", n)
 	}
+}
+
+func TestAHookOfAChartDoesNotHoldTheDeletionOnAClusterThatIsGone(t *testing.T) {
+	s := newScene(t)
+	path, repository := newLink(t, beta), s.repository()
+	s.commit(repository, chart(map[string]string{"chart/templates/hooks.yaml": chartJob("leave", "pre-delete", "", "backoffLimit: 0", "")}))
+	s.cluster("prod", path.kubeconfig(t, "gone-"+s.ns))
+	r := s.release("app", "prod", "", ofChart(repository, nil), func(r *v1alpha1.Release) {
+		r.Spec.SyncPolicy.Timeout.Duration = time.Second // the hook's
+		r.Spec.DeletionPolicy.BlockOnClusterUnreachable, r.Spec.DeletionPolicy.Timeout.Duration = new(false), 10*time.Second
+	})
+	s.awaitDelivered("app")
+	path.cut()
+	s.remove(r)
+	s.awaitGone(s.hub, r)
 }

@@ -30,6 +30,8 @@ type Request struct {
 	// Objects of the render. They are not changed. What only a server may set (managedFields, resourceVersion, uid and
 	// the like) is not sent.
 	Objects []*unstructured.Unstructured
+	// Quiet are objects that are not applied, and whose Secrets no message may quote either.
+	Quiet []*unstructured.Unstructured
 	// TargetNamespace takes namespaced objects without a namespace; "" means default.
 	TargetNamespace string
 	// CreateNamespace makes TargetNamespace if it is not there.
@@ -98,7 +100,7 @@ func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, er
 	}
 	a := &applier{
 		req: req, resolve: r, plan: p, failed: p.failed,
-		clean:       &scrubber{objects: req.Objects},
+		clean:       &scrubber{objects: append(slices.Clone(req.Objects), req.Quiet...)},
 		definitions: map[delivery.ObjectRef]*unstructured.Unstructured{},
 	}
 	a.report = newReporter(req.Progress, len(p.items))

@@ -40,17 +40,13 @@ func IsChartEvent(event string) bool {
 }
 
 // OperationOf decides what a rollout is to the hooks of a chart: an installation until one to the same cluster has
-// succeeded. cluster is where it goes, by ClusterIdentity. What may have been delivered in a life that is forgotten
-// is taken for delivered: hooks for a first installation may destroy what is there.
+// succeeded, as far as the history goes back. cluster is where it goes, by ClusterIdentity. What may have been delivered in a life
+// that is forgotten is taken for delivered: hooks for a first installation may destroy what is there.
 func OperationOf(r *v1alpha1.Release, cluster string) v1alpha1.RolloutOperation {
 	last := r.Status.Rollout
 	switch {
-	case last == nil && NothingApplied(r, false):
-		return v1alpha1.OperationInstall
-	case last == nil:
-	case !sameIdentity(last.Cluster, cluster):
-		return v1alpha1.OperationInstall
-	case last.Phase != v1alpha1.RolloutSucceeded && last.Operation == v1alpha1.OperationInstall:
+	case last == nil && !NothingApplied(r, false), hasDelivered(r, cluster):
+	case last == nil, !sameIdentity(last.Cluster, cluster), last.Operation == v1alpha1.OperationInstall:
 		return v1alpha1.OperationInstall
 	}
 	if r.Spec.PinnedRender != "" {
@@ -59,14 +55,26 @@ func OperationOf(r *v1alpha1.Release, cluster string) v1alpha1.RolloutOperation 
 	return v1alpha1.OperationUpgrade
 }
 
-// sameIdentity reports whether two identities are of one cluster, whatever object leads to it.
-func sameIdentity(a, b string) bool {
-	if a == b {
+// hasDelivered reports whether a rollout to a cluster is known to have succeeded.
+func hasDelivered(r *v1alpha1.Release, cluster string) bool {
+	last := r.Status.Rollout
+	if last != nil && last.Phase == v1alpha1.RolloutSucceeded && sameIdentity(last.Cluster, cluster) {
 		return true
 	}
-	_, idA, knownA := strings.Cut(a, "/")
-	_, idB, knownB := strings.Cut(b, "/")
-	return knownA && knownB && idA == idB
+	return slices.ContainsFunc(r.Status.History, func(past v1alpha1.RolloutRecord) bool {
+		return past.Phase == v1alpha1.RolloutSucceeded && past.ClusterIdentity != "" && sameIdentity(past.ClusterIdentity, cluster)
+	})
+}
+
+// sameIdentity reports whether two identities are of one cluster: by its own ID, whatever object leads to it, or by the object where
+// one of them does not know that.
+func sameIdentity(a, b string) bool {
+	uidA, idA, knownA := strings.Cut(a, "/")
+	uidB, idB, knownB := strings.Cut(b, "/")
+	if knownA && knownB {
+		return idA == idB
+	}
+	return uidA == uidB
 }
 
 // IsLasting reports whether objects of a kind hold what is worth more than a run of a hook, whose object is deleted before

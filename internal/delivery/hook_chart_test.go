@@ -19,23 +19,37 @@ func TestARolloutIsAnInstallationUntilOneHasSucceeded(t *testing.T) {
 		cluster  string
 		pinned   bool
 		restored bool
+		history  []v1alpha1.RolloutRecord
 		want     v1alpha1.RolloutOperation
 	}{
-		"the first":                              {nil, "uid-1/id-1", false, false, install},
-		"the first of a copy from a backup":      {nil, "uid-1/id-1", false, true, upgrade},
-		"after a failed installation":            {last(v1alpha1.RolloutFailed, install), "uid-1/id-1", false, false, install},
-		"in the place of an installation":        {last(v1alpha1.RolloutRunning, install), "uid-1/id-1", false, false, install},
-		"pinned before anything succeeded":       {last(v1alpha1.RolloutFailed, install), "uid-1/id-1", true, false, install},
-		"after an installation":                  {last(v1alpha1.RolloutSucceeded, install), "uid-1/id-1", false, false, upgrade},
-		"after a failed upgrade":                 {last(v1alpha1.RolloutFailed, upgrade), "uid-1/id-1", false, false, upgrade},
-		"after one whose operation is not known": {last(v1alpha1.RolloutFailed, ""), "uid-1/id-1", false, false, upgrade},
-		"pinned":                                 {last(v1alpha1.RolloutSucceeded, upgrade), "uid-1/id-1", true, false, rollback},
-		"after a failed rollback":                {last(v1alpha1.RolloutFailed, rollback), "uid-1/id-1", false, false, upgrade},
-		"to another Cluster":                     {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2/id-2", false, false, install},
-		"to another cluster behind the Cluster":  {last(v1alpha1.RolloutSucceeded, upgrade), "uid-1/id-2", false, false, install},
-		"to a Cluster that was made anew":        {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2/id-1", false, false, upgrade},
-		"to one that tells no ID":                {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2", false, false, install},
-		"to another Cluster, pinned":             {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2/id-2", true, false, install},
+		"the first":                              {nil, "uid-1/id-1", false, false, nil, install},
+		"the first of a copy from a backup":      {nil, "uid-1/id-1", false, true, nil, upgrade},
+		"after a failed installation":            {last(v1alpha1.RolloutFailed, install), "uid-1/id-1", false, false, nil, install},
+		"in the place of an installation":        {last(v1alpha1.RolloutRunning, install), "uid-1/id-1", false, false, nil, install},
+		"pinned before anything succeeded":       {last(v1alpha1.RolloutFailed, install), "uid-1/id-1", true, false, nil, install},
+		"after an installation":                  {last(v1alpha1.RolloutSucceeded, install), "uid-1/id-1", false, false, nil, upgrade},
+		"after a failed upgrade":                 {last(v1alpha1.RolloutFailed, upgrade), "uid-1/id-1", false, false, nil, upgrade},
+		"after one whose operation is not known": {last(v1alpha1.RolloutFailed, ""), "uid-1/id-1", false, false, nil, upgrade},
+		"pinned":                                 {last(v1alpha1.RolloutSucceeded, upgrade), "uid-1/id-1", true, false, nil, rollback},
+		"after a failed rollback":                {last(v1alpha1.RolloutFailed, rollback), "uid-1/id-1", false, false, nil, upgrade},
+		"to another Cluster":                     {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2/id-2", false, false, nil, install},
+		"to another cluster behind the Cluster":  {last(v1alpha1.RolloutSucceeded, upgrade), "uid-1/id-2", false, false, nil, install},
+		"to a Cluster that was made anew":        {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2/id-1", false, false, nil, upgrade},
+		"to one that tells no ID":                {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2", false, false, nil, install},
+		"back to a cluster that has it": {
+			&v1alpha1.RolloutStatus{Number: 4, Phase: v1alpha1.RolloutFailed, Operation: install, Cluster: "uid-2/id-2"},
+			"uid-1/id-1", false, false,
+			[]v1alpha1.RolloutRecord{{Phase: v1alpha1.RolloutFailed, ClusterIdentity: "uid-2/id-2"}, {Phase: v1alpha1.RolloutSucceeded, ClusterIdentity: "uid-1/id-1"}},
+			upgrade,
+		},
+		"back to a cluster where it failed": {
+			&v1alpha1.RolloutStatus{Number: 4, Phase: v1alpha1.RolloutFailed, Operation: install, Cluster: "uid-2/id-2"},
+			"uid-1/id-1", false, false,
+			[]v1alpha1.RolloutRecord{{Phase: v1alpha1.RolloutFailed, ClusterIdentity: "uid-1/id-1"}},
+			install,
+		},
+		"to one whose ID is known now": {&v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutSucceeded, Operation: upgrade, Cluster: "uid-1"}, "uid-1/id-1", false, false, nil, upgrade},
+		"to another Cluster, pinned":   {last(v1alpha1.RolloutSucceeded, upgrade), "uid-2/id-2", true, false, nil, install},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +60,7 @@ func TestARolloutIsAnInstallationUntilOneHasSucceeded(t *testing.T) {
 			if tc.pinned {
 				r.Spec.PinnedRender = "sha256:a"
 			}
-			r.Status.Rollout = tc.last
+			r.Status.Rollout, r.Status.History = tc.last, tc.history
 			if got := delivery.OperationOf(r, tc.cluster); got != tc.want {
 				t.Errorf("it is %q, want %q", got, tc.want)
 			}

@@ -28,8 +28,6 @@ const (
 	KickResync KickReason = "Resync"
 	// KickSuspected: the Cluster gave no answer to somebody who works on it.
 	KickSuspected KickReason = "Suspected"
-	// KickDrifted: what a Release has on its target is not as it was applied, and is to be corrected.
-	KickDrifted KickReason = "Drifted"
 	// KickDeleting: the object is being deleted, or changed while it is.
 	KickDeleting KickReason = "Deleting"
 	// KickGone: the object does not exist any more. Such a kick has no UID.
@@ -53,12 +51,19 @@ const (
 	SignalReconcile = "reconcile"
 	// SignalNews tells a Release what the workflow of its source found.
 	SignalNews = "news"
+	// SignalDrift tells a Release that what it has on its target is not as it was applied, and is to be corrected.
+	SignalDrift = "drift"
 	// SignalUsers tells the workflow of a source who uses it; SignalLook makes it look now.
 	SignalUsers     = "users"
 	SignalLook      = "look"
 	UpdateReprobe   = "reprobe"
 	UpdateReconcile = "reconcile"
 )
+
+// Drift is what an observer tells a Release.
+type Drift struct {
+	UID string `json:"uid"`
+}
 
 // Task queues, by what may fill them: a hanging source must not take the slots of an apply.
 const (
@@ -128,6 +133,8 @@ type ReleaseInput struct {
 // ObserverInput starts the workflow that keeps a Cluster observed, or its next run.
 type ObserverInput struct {
 	Key Key `json:"key"`
+	// Created is when the Cluster was created, in seconds, if that is known.
+	Created int64 `json:"created,omitempty"`
 }
 
 // RolloutInput starts one rollout.

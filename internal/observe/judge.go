@@ -75,7 +75,7 @@ func (w *Watches) Judge(wish Wish, now time.Time) Report {
 		k := w.kinds[gvk]
 		if k == nil || !k.state().Fresh(now) {
 			if !unseen[gvk] {
-				state := KindState{Kind: gvk, Problem: "it is not watched yet"}
+				state := KindState{Kind: gvk, Since: now}
 				if k != nil {
 					state = k.state()
 				}
@@ -106,7 +106,13 @@ func (k *kind) judge(wish Wish, o *unstructured.Unstructured, out *Report) {
 	out.Objects++
 	live, there := k.objects[ref]
 	if !there || live.Owner != wish.Owner.Key() {
+		if hasRun(applied) {
+			return
+		}
 		out.Drifted = append(out.Drifted, Drifted{Ref: ref, Gone: true})
+		if !delivery.AlwaysHealthy(ref.GroupKind()) {
+			out.Pending = append(out.Pending, Finding{ref, "it is not on the cluster"})
+		}
 		return
 	}
 	switch {
@@ -120,4 +126,10 @@ func (k *kind) judge(wish Wish, o *unstructured.Unstructured, out *Report) {
 			out.Drifted = append(out.Drifted, Drifted{Ref: ref, Drift: d})
 		}
 	}
+}
+
+// hasRun reports whether an object that is gone was to go: a Job with a time to live, which would run once more if it were made again.
+func hasRun(applied *unstructured.Unstructured) bool {
+	_, expires, _ := unstructured.NestedFieldNoCopy(applied.Object, "spec", "ttlSecondsAfterFinished")
+	return expires && applied.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "batch", Kind: "Job"}
 }

@@ -66,7 +66,7 @@ func (w *Watches) Follow(ctx context.Context, wanted map[schema.GroupVersionKind
 			continue
 		}
 		following, cancel := context.WithCancel(ctx)
-		k := &kind{gvk: gvk, watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
+		k := &kind{gvk: gvk, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
 		w.kinds[gvk] = k
 		w.running.Go(func() { k.run(following) })
 	}
@@ -98,6 +98,8 @@ func (w *Watches) TakeDirty() map[string]bool {
 type KindState struct {
 	Kind    schema.GroupVersionKind
 	Objects int
+	// Since when it is followed.
+	Since time.Time
 	// Seen is when the server last said something of the kind, zero while it was never listed.
 	Seen time.Time
 	// Problem is why it is not seen, as a class; empty while it is.
@@ -108,6 +110,14 @@ type KindState struct {
 
 // Fresh reports whether what is known of the kind is true now.
 func (k KindState) Fresh(now time.Time) bool { return !k.Seen.IsZero() && now.Sub(k.Seen) < StaleAfter }
+
+// Young reports whether it is too early to say anything of the kind.
+func (k KindState) Young(now time.Time) bool {
+	return k.Seen.IsZero() && k.Problem == "" && now.Sub(k.Since) < firstSight
+}
+
+// firstSight is how long the first list of a kind may take before that is worth a word.
+const firstSight = 30 * time.Second
 
 // States are those of all kinds, sorted.
 func (w *Watches) States() []KindState {
@@ -139,6 +149,7 @@ type kind struct {
 	watches *Watches
 	cancel  context.CancelFunc
 
+	since      time.Time
 	objects    map[delivery.ObjectRef]Object
 	namespaced bool
 	seen       time.Time
@@ -146,7 +157,7 @@ type kind struct {
 }
 
 func (k *kind) state() KindState {
-	return KindState{Kind: k.gvk, Objects: len(k.objects), Seen: k.seen, Problem: k.problem, Namespaced: k.namespaced}
+	return KindState{Kind: k.gvk, Objects: len(k.objects), Since: k.since, Seen: k.seen, Problem: k.problem, Namespaced: k.namespaced}
 }
 
 // Delays between two tries to find a kind that is not served, or to watch one that fails.
@@ -197,7 +208,10 @@ func (k *kind) find(ctx context.Context) (m *meta.RESTMapping, err error) {
 // fail notes why the kind is not seen. What was seen before stays what is known, until it is too old.
 func (k *kind) fail(err error) {
 	k.watches.mu.Lock()
-	k.problem = problemOf(err)
+	if problem := problemOf(err); problem != k.problem {
+		k.problem = problem
+		k.watches.mark()
+	}
 	k.watches.mu.Unlock()
 	k.watches.failed(err)
 }

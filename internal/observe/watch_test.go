@@ -177,7 +177,7 @@ func TestAKindThatIsNotSeenDegradesNoOther(t *testing.T) {
 	w.applyAs(d.owner.FieldManager(), d.marked(widget, w.ns))
 	d.await("")
 	w.undefine(group)
-	d.await("drift Widget." + group + " $NS/one gone=true []")
+	d.await("drift Widget." + group + " $NS/one gone=true []; pending Widget." + group + " $NS/one")
 	if d.failures.Load() == 0 {
 		t.Error("no failure was told")
 	}
@@ -213,6 +213,27 @@ spec:
 func (w *world) undefine(group string) {
 	w.Helper()
 	w.check(w.admin.Resource(definitions).Delete(w.ctx, "widgets."+group, metav1.DeleteOptions{}))
+}
+
+func TestAJobThatItsTimeToLiveTookAwayHasNotDrifted(t *testing.T) {
+	w := newWorld(t)
+	job := func(name, ttl string) *unstructured.Unstructured {
+		return fromYAML(w, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: `+name+`}
+spec:
+  `+ttl+`
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: example.test/a:1}]}}
+`)
+	}
+	short, long := job("short", "ttlSecondsAfterFinished: 60"), job("long", "backoffLimit: 1")
+	d := w.watch(short, long)
+	d.await("pending Job.batch $NS/short; pending Job.batch $NS/long")
+	for _, o := range []*unstructured.Unstructured{short, long} {
+		w.check(w.client(o).Delete(w.ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}))
+	}
+	d.await("drift Job.batch $NS/long gone=true []; pending Job.batch $NS/long")
 }
 
 func TestWhatIsMissedIsFoundByTheAudit(t *testing.T) {

@@ -25,7 +25,7 @@ func record(r *v1alpha1.Release, phase v1alpha1.RolloutPhase, reason, message st
 	}
 	entry := v1alpha1.RolloutRecord{
 		Number: last.Number, Phase: phase, Reason: reason, Message: message, Digest: last.Digest, Revision: last.Revision,
-		Cluster: last.ClusterName, Trigger: last.Trigger, Approval: last.Approval, Objects: last.Objects, Pruned: last.Pruned,
+		Cluster: last.ClusterName, ClusterIdentity: last.Cluster, Trigger: last.Trigger, Approval: last.Approval, Objects: last.Objects, Pruned: last.Pruned,
 		StartTime: last.StartTime, EndTime: now,
 	}
 	r.Status.History = append([]v1alpha1.RolloutRecord{entry}, r.Status.History...)

@@ -12,9 +12,9 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// Bounds of what is said of drift, as the schema has them.
+// Bounds of what is said of drift: how many objects the status names, as the schema has it, and how many the message.
 const (
-	maxDrifted      = 10
+	MaxDrifted      = 10
 	maxDriftedNamed = 3
 )
 
@@ -88,7 +88,7 @@ func drift(r *v1alpha1.Release, o Observation) {
 		r.Status.Drift = &v1alpha1.DriftStatus{}
 	}
 	d := r.Status.Drift
-	d.Count, d.Objects = int32(min(o.Count, 1<<30)), o.Drifted[:min(len(o.Drifted), maxDrifted)] //nolint:gosec // capped on this line
+	d.Count, d.Objects = int32(min(o.Count, 1<<30)), o.Drifted[:min(len(o.Drifted), MaxDrifted)] //nolint:gosec // capped on this line
 	set(r, v1alpha1.ConditionDrifted, metav1.ConditionTrue, v1alpha1.ReasonDrifted, driftMessage(d))
 }
 
@@ -113,18 +113,24 @@ func driftUnknown(r *v1alpha1.Release, reason, message string) {
 	}
 }
 
-// Corrected records that drifted objects were applied again. problem is what the target refused, empty when it took all.
-func Corrected(r *v1alpha1.Release, problem string, now metav1.Time) {
+// Corrected records that drifted objects were applied again.
+func Corrected(r *v1alpha1.Release, now metav1.Time) {
 	if r.Status.Drift == nil {
 		r.Status.Drift = &v1alpha1.DriftStatus{}
 	}
-	defer asLookedAt(r)()
+	r.Status.Drift.Corrections++
+	r.Status.Drift.LastCorrectionTime = &now
+}
+
+// NotCorrected records what the target refused of a correction; empty when it took all.
+func NotCorrected(r *v1alpha1.Release, problem string) {
 	d := r.Status.Drift
-	d.Corrections++
-	d.LastCorrectionTime, d.Error = &now, problem
-	if d.Count > 0 {
-		set(r, v1alpha1.ConditionDrifted, metav1.ConditionTrue, v1alpha1.ReasonDrifted, driftMessage(d))
+	if d == nil || d.Count == 0 {
+		return // it is as it was applied by now
 	}
+	defer asLookedAt(r)()
+	d.Error = problem
+	set(r, v1alpha1.ConditionDrifted, metav1.ConditionTrue, v1alpha1.ReasonDrifted, driftMessage(d))
 }
 
 // driftMessage names the first few objects and fields, and who owns these now.

@@ -21,14 +21,15 @@ func TestDriftSaysWhatIsOtherwiseWhoDidItAndWhatCameOfItsCorrection(t *testing.T
 	}
 	status.Observed(r, drifted)
 	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl)")
-	status.Corrected(r, "Service shop/web: the port is taken", noon)
+	status.NotCorrected(r, "Service shop/web: the port is taken")
 	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); it cannot be corrected: Service shop/web: the port is taken")
 	status.Observed(r, drifted) // the observer does not forget it
 	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); it cannot be corrected: Service shop/web: the port is taken")
-	status.Corrected(r, "", noon)
+	status.NotCorrected(r, "")
+	status.Corrected(r, noon)
 	status.Observed(r, status.Observation{LooksForDrift: true})
 	says("all objects are as they were applied")
-	if d := r.Status.Drift; d == nil || d.Corrections != 2 || d.Count != 0 || d.Error != "" || d.LastCorrectionTime == nil {
+	if d := r.Status.Drift; d == nil || d.Corrections != 1 || d.Count != 0 || d.Error != "" || d.LastCorrectionTime == nil {
 		t.Errorf("status.drift is %+v", d)
 	}
 	many := drifted
@@ -57,7 +58,8 @@ func TestWhatIsSeenSaysNothingOfASpecThatNobodyHasLookedAt(t *testing.T) {
 	for _, o := range []status.Observation{drifted, {Unhealthy: "1 of 4", LooksForDrift: true}, {LooksForDrift: true}} {
 		status.Observed(r, o)
 	}
-	status.Corrected(r, "", noon)
+	status.NotCorrected(r, "refused")
+	status.Corrected(r, noon)
 	if r.Status.ObservedGeneration != 3 || r.Generation != 4 {
 		t.Errorf("observedGeneration is %d of %d", r.Status.ObservedGeneration, r.Generation)
 	}

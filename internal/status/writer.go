@@ -97,6 +97,10 @@ func (w *Writer) announce(o client.Object, before, after []metav1.Condition) {
 	if was != nil && was.Status == is.Status && was.Reason == is.Reason {
 		return
 	}
+	seenAgain := was != nil && was.Status == metav1.ConditionUnknown && was.Reason == v1alpha1.ReasonClusterNotReady
+	if seenAgain && is.Reason == v1alpha1.ReasonDelivered { // nothing was delivered
+		return
+	}
 	kind := corev1.EventTypeNormal
 	if is.Status == metav1.ConditionFalse {
 		kind = corev1.EventTypeWarning
