@@ -126,7 +126,7 @@ func (h *hookStep) asksFor(r *v1alpha1.Release) bool {
 // beginHook prepares a run and records that it begins, unless that was recorded before. over: there is nothing to do.
 func (a *Activities) beginHook(ctx context.Context, h *hookStep) (over bool, err error) {
 	if h.hook == nil {
-		return h.conclude(v1alpha1.HookSkipped, "the hook is no longer there"), nil
+		return h.conclude(v1alpha1.HookSkipped, "the hook is no longer in the spec"), nil
 	}
 	facts := delivery.NewContext(h.cluster, h.release)
 	if !h.begun {
