@@ -80,10 +80,10 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: policy.Conflicts, Recreate: policy.Recreate,
 	})
-	problem := ""
+	problem, applied := "", len(objects)-len(changes.Failed) // without a namespace that was made for them
 	switch f, known := failure.As(err); {
 	case known && f.Terminal:
-		problem = f.Message
+		problem, applied = f.Message, 0
 	case err != nil:
 		a.suspect(ctx, s.cluster, err)
 		return CorrectResult{}, err
@@ -105,12 +105,12 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 	}); err != nil {
 		return CorrectResult{}, err
 	}
-	applied := max(0, len(objects)-len(changes.Failed)) // without a namespace that was made for them
-	reason, message := v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %d objects again that had drifted", applied)
-	if problem != "" {
-		message += "; " + problem
+	if applied > 0 {
+		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %d objects again that had drifted", applied))
 	}
-	a.Status.Event(s.release, problem != "", reason, cut(message))
+	if problem != "" {
+		a.Status.Event(s.release, true, v1alpha1.ReasonApplyFailed, cut("what drifted cannot be corrected: "+problem))
+	}
 	return CorrectResult{Life: Alive, Applied: applied, Message: cut(problem)}, nil
 }
 

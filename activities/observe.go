@@ -3,11 +3,11 @@ package activities
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/connect"
@@ -46,9 +46,15 @@ type observation struct {
 	watches *observe.Watches
 	broken  chan error
 
-	// fresh says how well each kind was seen at the last look.
-	fresh    map[schema.GroupVersionKind]string
+	// kinds says how well each kind was seen at the last look.
+	kinds    map[schema.GroupVersionKind]sight
 	releases map[string]*observed
+}
+
+// sight is how well a kind is seen.
+type sight struct {
+	fresh   bool
+	problem string
 }
 
 // ObserveCluster watches what all Releases have on one Cluster, and writes to their status what became of it: whether it is
@@ -65,10 +71,8 @@ func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (Obser
 		return ObserveResult{}, err
 	}
 	defer o.hub.close()
-	tenure := time.NewTimer(a.Tenure/2 + rand.N(a.Tenure)) //nolint:gosec // a spread needs no secrecy
+	tenure := time.NewTimer(wait.Jitter(a.Tenure/2, 2)) // half of it to half as much again
 	defer tenure.Stop()
-	check := time.NewTicker(everyCheck)
-	defer check.Stop()
 	for {
 		ended, next := o.look(ctx)
 		if ended {
@@ -89,7 +93,6 @@ func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (Obser
 		case <-o.hub.changed:
 		case <-o.changed():
 			pause(ctx, gather)
-		case <-check.C:
 		case <-again.C:
 		}
 		again.Stop()
@@ -163,9 +166,8 @@ func (o *observation) soil() {
 	dirty, now := o.watches.TakeDirty(), time.Now()
 	turned := map[schema.GroupVersionKind]bool{}
 	for _, k := range o.watches.States() {
-		seen := fmt.Sprint(k.Fresh(now), k.Problem)
-		if seen != o.fresh[k.Kind] {
-			o.fresh[k.Kind], turned[k.Kind] = seen, true
+		if seen := (sight{k.Fresh(now), k.Problem}); seen != o.kinds[k.Kind] {
+			o.kinds[k.Kind], turned[k.Kind] = seen, true
 		}
 	}
 	for _, r := range o.releases {
@@ -190,7 +192,7 @@ func (o *observation) approach(ctx context.Context) {
 	if err != nil { // the probe says why
 		return
 	}
-	o.conn, o.fresh = conn, map[schema.GroupVersionKind]string{}
+	o.conn, o.kinds = conn, map[schema.GroupVersionKind]sight{}
 	o.watches = observe.NewWatches(observe.Target{Dynamic: conn.Dynamic, Metadata: conn.Metadata, Mapper: conn.Mapper}, o.Audit, func(err error) {
 		select {
 		case o.broken <- err:

@@ -19,6 +19,7 @@ import (
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/observe"
+	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/status"
 )
 
@@ -32,8 +33,6 @@ type observed struct {
 	// rollout is the last one that has succeeded, and concluded when that was heard.
 	rollout   int64
 	concluded time.Time
-	// hooks are the objects of a chart's hooks, whose Secrets no message may quote either.
-	hooks []*unstructured.Unstructured
 	// dirty: something of it changed since the last look, which was at looked. due is when to look all the same, zero for never.
 	dirty       bool
 	looked, due time.Time
@@ -94,28 +93,30 @@ func (o *observation) learn(ctx context.Context, r *observed) {
 	if digest == r.digest || digest == "" { // while a rollout is under way, what was followed still is
 		return
 	}
-	wish, known := o.wish(ctx, r)
+	content, known := o.content(ctx, r)
 	if !known {
 		return
 	}
-	r.digest, r.kinds, r.dirty = digest, wish.Kinds(), true
+	r.digest, r.kinds, r.dirty = digest, observe.KindsOf(content.Objects), true
 }
 
-// wish is what the last rollout of a Release has applied. It is not known while its render cannot be read; one that is gone is made
-// again by the next reconcile.
-func (o *observation) wish(ctx context.Context, r *observed) (wish observe.Wish, known bool) {
+// content is the render that the last rollout of a Release has applied. One that is gone is made again by the next reconcile.
+func (o *observation) content(ctx context.Context, r *observed) (content render.Content, known bool) {
 	content, err := o.Renders.Get(ctx, r.release.Namespace, *r.release.Status.RenderRef)
 	if err != nil {
 		activity.GetLogger(ctx).Warn("cannot read the render that is observed", "release", r.owner.String(), "error", typesOf(err))
-		return observe.Wish{}, false
 	}
-	r.hooks = content.All()[len(content.Objects):]
+	return content, err == nil
+}
+
+// wish is what a render asks for on the target. Where nobody looks for drift, only that it is there.
+func (r *observed) wish(content render.Content, looksForDrift bool) observe.Wish {
 	return observe.Wish{
 		Owner: r.owner, Objects: content.Objects, TargetNamespace: cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault),
 		Applied: func(object *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, observe.Extent) {
 			applied, presence, all := apply.Wished(object, namespace, r.owner)
 			switch {
-			case all:
+			case all && looksForDrift:
 				return applied, observe.Fields
 			case presence:
 				return applied, observe.Presence
@@ -125,12 +126,7 @@ func (o *observation) wish(ctx context.Context, r *observed) (wish observe.Wish,
 		Ignore: func(ref delivery.ObjectRef) observe.Ignore {
 			return observe.Ignore{Pointers: delivery.IgnoredFields(r.release.Spec.IgnoreDifferences, ref)}
 		},
-	}, true
-}
-
-// secrets are all objects whose Secrets no message may quote.
-func (r *observed) secrets(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return append(slices.Clone(objects), r.hooks...)
+	}
 }
 
 // turn looks at one Release if it is due, and says when it is again, 0 for when something changes.
@@ -152,44 +148,44 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 	if o.watches == nil {
 		open, why := delivery.Gate(o.key.Name, o.cluster)
 		if open { // there is no connection, of which the next probe tells
-			return o.again(r, everyCheck)
+			return r.again(everyCheck)
 		}
 		seen.Reason, seen.Unseen = v1alpha1.ReasonClusterNotReady, status.AnsweredLast(why, o.cluster.Status.LastReachableTime)
 		if !o.record(ctx, r, seen) {
-			return o.again(r, everyCheck)
+			return r.again(everyCheck)
 		}
 		return 0
 	}
-	wish, known := o.wish(ctx, r)
+	content, known := o.content(ctx, r)
 	if !known || r.digest != r.release.Status.Rollout.Digest {
-		return o.again(r, everyCheck)
+		return r.again(everyCheck)
 	}
 	r.looked = now
-	report := o.watches.Judge(wish, now)
+	report := o.watches.Judge(r.wish(content, seen.LooksForDrift), now)
 	if slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
-		return o.again(r, everyRelease)
+		return r.again(everyRelease)
 	}
-	next = o.conclude(r, wish, report, now, &seen)
+	next = r.conclude(content, report, now, &seen)
 	if !o.record(ctx, r, seen) {
-		return o.again(r, everyCheck)
+		return r.again(everyCheck)
 	}
 	if o.remind(ctx, r, report, now) && (next == 0 || next > remind) {
 		next = remind
 	}
 	if next > 0 {
-		o.again(r, next)
+		r.again(next)
 	}
 	return next
 }
 
 // again makes a Release due after a while.
-func (o *observation) again(r *observed, wait time.Duration) time.Duration {
+func (r *observed) again(wait time.Duration) time.Duration {
 	r.due = time.Now().Add(wait)
 	return wait
 }
 
 // conclude makes of a report what is said of it. A health that is new is only said when it lasts; settles is when that is decided.
-func (o *observation) conclude(r *observed, wish observe.Wish, report observe.Report, now time.Time, seen *status.Observation) (settles time.Duration) {
+func (r *observed) conclude(content render.Content, report observe.Report, now time.Time, seen *status.Observation) (settles time.Duration) {
 	if len(report.Unseen) > 0 {
 		seen.Reason, seen.Unseen = v1alpha1.ReasonNotObserved, unseenKinds(report.Unseen)
 		return 0
@@ -203,7 +199,7 @@ func (o *observation) conclude(r *observed, wish observe.Wish, report observe.Re
 	degraded, settles := r.health.Turn(before, len(unhealthy) > 0, now)
 	switch {
 	case degraded && len(unhealthy) > 0:
-		seen.Unhealthy = apply.Scrub(r.secrets(wish.Objects), fmt.Sprintf("%d of %d objects are not healthy: %s", len(unhealthy), report.Objects, findings(unhealthy)))
+		seen.Unhealthy = apply.Scrub(content.All(), fmt.Sprintf("%d of %d objects are not healthy: %s", len(unhealthy), report.Objects, findings(unhealthy)))
 	case degraded: // it was, and heals: what was said stands until that lasts
 		seen.Unhealthy = said.Message
 	}

@@ -238,7 +238,6 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 			status.Rendered(r, in)
 			return
 		}
-		rollout.Operation = delivery.OperationOf(r, due.Cluster) // the rollout before may have succeeded meanwhile
 		status.RolloutStarted(r, in, rollout)
 		plan := planHooks(r, r.Status.Rollout.Operation, content)
 		result.Hooks = delivery.HookRefs(plan.all, v1alpha1.HookPreApply, v1alpha1.HookPostApply, v1alpha1.HookOnFailure)

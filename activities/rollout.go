@@ -232,7 +232,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return StepResult{}, err
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
-		Owner: s.owner, Objects: content.Objects, Quiet: content.All()[len(content.Objects):], TargetNamespace: s.release.Spec.TargetNamespace,
+		Owner: s.owner, Objects: content.Objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen,
 	})

@@ -30,7 +30,7 @@ type Request struct {
 	// Objects of the render. They are not changed. What only a server may set (managedFields, resourceVersion, uid and
 	// the like) is not sent.
 	Objects []*unstructured.Unstructured
-	// Quiet are objects that are not applied, and whose Secrets no message may quote either.
+	// Quiet are objects, applied or not, whose Secrets no message may quote, besides those of Objects.
 	Quiet []*unstructured.Unstructured
 	// TargetNamespace takes namespaced objects without a namespace; "" means default.
 	TargetNamespace string

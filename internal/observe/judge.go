@@ -51,52 +51,63 @@ type Report struct {
 	Pending []Finding
 	// Unseen are kinds of which nothing is known at the moment.
 	Unseen []KindState
-	// Seen is when the kind that was seen longest ago was seen last.
-	Seen time.Time
 }
 
-// Kinds are those of a wish.
-func (w Wish) Kinds() map[schema.GroupVersionKind]bool {
+// KindsOf are the kinds of objects.
+func KindsOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]bool {
 	kinds := map[schema.GroupVersionKind]bool{}
-	for _, o := range w.Objects {
+	for _, o := range objects {
 		kinds[o.GroupVersionKind()] = true
 	}
 	return kinds
 }
 
-// Judge compares a wish with what is known now.
+// Judge compares a wish with what is known now. The watches go on meanwhile.
 func (w *Watches) Judge(wish Wish, now time.Time) Report {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var out Report
-	unseen := map[schema.GroupVersionKind]bool{}
+	states := map[schema.GroupVersionKind]KindState{}
 	for _, o := range wish.Objects {
 		gvk := o.GroupVersionKind()
-		k := w.kinds[gvk]
-		if k == nil || !k.state().Fresh(now) {
-			if !unseen[gvk] {
-				state := KindState{Kind: gvk, Since: now}
-				if k != nil {
-					state = k.state()
-				}
+		state, known := states[gvk]
+		if !known {
+			state = w.state(gvk, now)
+			if states[gvk] = state; !state.Fresh(now) {
 				out.Unseen = append(out.Unseen, state)
 			}
-			unseen[gvk] = true
+		}
+		if !state.Fresh(now) {
 			out.Objects++
 			continue
 		}
-		if out.Seen.IsZero() || k.seen.Before(out.Seen) {
-			out.Seen = k.seen
-		}
-		k.judge(wish, o, &out)
+		w.judge(wish, o, state, &out)
 	}
 	return out
 }
 
+// state is that of one kind, whether it is followed or not.
+func (w *Watches) state(gvk schema.GroupVersionKind, now time.Time) KindState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.kinds[gvk]; k != nil {
+		return k.state()
+	}
+	return KindState{Kind: gvk, Since: now}
+}
+
+// find gives what is known of an object.
+func (w *Watches) find(gvk schema.GroupVersionKind, ref delivery.ObjectRef) (live Object, there bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.kinds[gvk]; k != nil {
+		live, there = k.objects[ref]
+	}
+	return live, there
+}
+
 // judge compares one object.
-func (k *kind) judge(wish Wish, o *unstructured.Unstructured, out *Report) {
+func (w *Watches) judge(wish Wish, o *unstructured.Unstructured, state KindState, out *Report) {
 	ref := delivery.RefOf(o)
-	if k.namespaced && ref.Namespace == "" {
+	if state.Namespaced && ref.Namespace == "" {
 		ref.Namespace = wish.TargetNamespace
 	}
 	applied, extent := wish.Applied(o, ref.Namespace)
@@ -104,7 +115,7 @@ func (k *kind) judge(wish Wish, o *unstructured.Unstructured, out *Report) {
 		return
 	}
 	out.Objects++
-	live, there := k.objects[ref]
+	live, there := w.find(state.Kind, ref)
 	if !there || live.Owner != wish.Owner.Key() {
 		if hasRun(applied) {
 			return

@@ -3,9 +3,7 @@ package observe
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
@@ -22,14 +19,11 @@ import (
 // Object is what is kept of an object.
 type Object struct {
 	Ref delivery.ObjectRef
-	UID types.UID
 	// Owner is the value of its mark, the key of a delivery.Owner.
 	Owner string
 	// Verdict and Message are those of Health.
 	Verdict Verdict
 	Message string
-	// Leaving: it is being deleted.
-	Leaving bool
 
 	managers []manager
 }
@@ -52,8 +46,8 @@ func objectOf(gvk schema.GroupVersionKind, o any) (Object, error) {
 		return Object{}, fmt.Errorf("a %T has no metadata: %w", o, err)
 	}
 	out := Object{
-		Ref: delivery.ObjectRef{Group: gvk.Group, Kind: gvk.Kind, Namespace: m.GetNamespace(), Name: m.GetName()}, UID: m.GetUID(),
-		Owner: m.GetLabels()[v1alpha1.LabelOwner], Verdict: Current, Leaving: m.GetDeletionTimestamp() != nil,
+		Ref:   delivery.ObjectRef{Group: gvk.Group, Kind: gvk.Kind, Namespace: m.GetNamespace(), Name: m.GetName()},
+		Owner: m.GetLabels()[v1alpha1.LabelOwner], Verdict: Current,
 	}
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		if out.Verdict, out.Message = Health(u); out.Verdict == Current {
@@ -73,8 +67,7 @@ func objectOf(gvk schema.GroupVersionKind, o any) (Object, error) {
 
 // same reports whether nothing changed that anybody looks at.
 func (o Object) same(other Object) bool {
-	return o.UID == other.UID && o.Owner == other.Owner && o.Verdict == other.Verdict && o.Message == other.Message &&
-		o.Leaving == other.Leaving && slices.Equal(o.managers, other.managers)
+	return o.Owner == other.Owner && o.Verdict == other.Verdict && o.Message == other.Message && slices.Equal(o.managers, other.managers)
 }
 
 // managedFields are those of the object, as far as they are kept.
@@ -90,9 +83,4 @@ func (o Object) managedFields() []metav1.ManagedFieldsEntry {
 
 func compareKinds(a, b schema.GroupVersionKind) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
-}
-
-// jittered is a time, a tenth more or less.
-func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1) //nolint:gosec // a spread needs no secrecy
 }

@@ -170,7 +170,7 @@ func (k *kind) run(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		round, cancel := context.WithTimeout(ctx, jittered(k.watches.audit))
+		round, cancel := context.WithTimeout(ctx, wait.Jitter(k.watches.audit, 0.1))
 		r := cache.NewReflectorWithOptions(k.lister(m), k.prototype(), k, cache.ReflectorOptions{Name: k.gvk.String()})
 		// The reflector's own loop logs each failure, with the address of the target.
 		_ = retryKind.DelayWithReset(clock.RealClock{}, StaleAfter).Until(klog.NewContext(round, logr.Discard()), true, true, func(ctx context.Context) (bool, error) {

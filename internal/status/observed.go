@@ -24,7 +24,7 @@ type Observation struct {
 	Unseen, Reason string
 	// Unhealthy says which objects are not healthy; empty when all are.
 	Unhealthy string
-	// Drifted objects, and how many there are. Nil with Looks false: nobody looks for drift.
+	// LooksForDrift: Count objects have drifted, of which Drifted has the first. Otherwise nobody looks.
 	LooksForDrift bool
 	Drifted       []v1alpha1.DriftedObject
 	Count         int

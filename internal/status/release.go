@@ -101,6 +101,7 @@ func RolloutStarted(r *v1alpha1.Release, in Render, rollout v1alpha1.RolloutStat
 		if last != nil && last.Phase == v1alpha1.RolloutRunning {
 			record(r, v1alpha1.RolloutSuperseded, "", "", rollout.StartTime)
 		}
+		rollout.Operation = delivery.OperationOf(r, rollout.Cluster) // here: the last rollout may have ended since the caller read it
 		r.Status.Rollout, r.Status.Hooks = &rollout, nil
 		returned(r, rollout.Cluster)
 	}

@@ -332,3 +332,21 @@ func TestAReleaseOfAnUnreachableClusterSaysWhenThatAnsweredLast(t *testing.T) {
 		t.Errorf("Applied says %s", applied.Message)
 	}
 }
+
+func TestWhatARolloutIsToAChartIsDecidedWhenItIsRecorded(t *testing.T) {
+	next := v1alpha1.RolloutStatus{Number: 2, Phase: v1alpha1.RolloutRunning, Digest: "b"} // prepared while the first was under way
+	for ended, want := range map[string]v1alpha1.RolloutOperation{"well": v1alpha1.OperationUpgrade, "not at all": v1alpha1.OperationInstall} {
+		r := release()
+		started(r)
+		if got := r.Status.Rollout.Operation; got != v1alpha1.OperationInstall {
+			t.Errorf("the first rollout is %q", got)
+		}
+		if ended == "well" {
+			succeeded(r)
+		}
+		status.RolloutStarted(r, rendered("b"), next)
+		if got := r.Status.Rollout.Operation; got != want {
+			t.Errorf("after one that ended %s it is %q, want %q", ended, got, want)
+		}
+	}
+}
