@@ -13,6 +13,7 @@ GO_TOOLS := controller-gen golangci-lint workflowcheck govulncheck benchstat
 SUITE ?= releases
 SEED ?= 0
 ROUNDS ?= 20
+ONLY ?=
 
 controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -54,8 +55,8 @@ test: tools bin/convoy-race ## runs all tests of all modules with the race detec
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=observe: with N observed Clusters of ten Releases; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
 
-chaos: tools bin/convoy-race ## disturbs ROUNDS rollouts by kills and outages, at points that SEED chooses, and prints what they survived
-	cd dev && KUBEBUILDER_ASSETS=$(BIN) go test -race -count=1 -v -timeout 1h ./e2e -run 'TestARolloutSurvivesWhateverHappensToIt' -chaos.seed=$(SEED) -chaos.rounds=$(ROUNDS)
+chaos: tools bin/convoy-race ## disturbs ROUNDS rollouts by kills and outages, at points that SEED chooses, and prints what they survived; ONLY="kill -9": only those so called
+	cd dev && KUBEBUILDER_ASSETS=$(BIN) go test -race -count=1 -v -timeout 1h ./e2e -run 'TestARolloutSurvivesWhateverHappensToIt' -chaos.seed=$(SEED) -chaos.rounds=$(ROUNDS) -chaos.only="$(ONLY)"
 
 demo: tools bin/convoy ## shows the product at work and keeps running
 	go build -C dev -o $(BIN)/demo ./demo && KUBEBUILDER_ASSETS=$(BIN) exec bin/demo

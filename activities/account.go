@@ -11,17 +11,17 @@ import (
 // the namespace of the target that is called as that of the Release. A Release without one, where one is required, is a
 // terminal failure.
 func (a *Activities) targetOf(conn *connect.Client, r *v1alpha1.Release) (apply.Target, error) {
-	t := apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}
-	name, permitted := a.ServiceAccounts.ActsAs(r)
+	t := apply.Target{Dynamic: conn.Dynamic, Metadata: conn.Metadata, Own: conn.Metadata, Mapper: conn.Mapper, Discovery: conn.Discovery}
+	account, permitted := a.ServiceAccounts.ActsAs(r)
 	if !permitted {
 		return t, failure.Terminal(v1alpha1.ReasonServiceAccountRequired, nil,
 			"every Release has to act as a service account of its target: name one in spec.serviceAccountName")
 	}
-	if name == "" {
+	t.ServiceAccount = account.String()
+	if t.ServiceAccount == "" {
 		return t, nil
 	}
-	t.ServiceAccount = r.Namespace + "/" + name
 	var err error
-	t.Dynamic, err = conn.As("system:serviceaccount:" + r.Namespace + ":" + name)
+	t.Dynamic, t.Metadata, err = conn.As(account.User())
 	return t, err
 }

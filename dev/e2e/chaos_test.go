@@ -21,6 +21,7 @@ import (
 var (
 	chaosSeed   = flag.Uint64("chaos.seed", 1, "seed of the disturbances of TestARolloutSurvivesWhateverHappensToIt; 0 for another one each time")
 	chaosRounds = flag.Int("chaos.rounds", 3, "how many rollouts it disturbs")
+	chaosOnly   = flag.String("chaos.only", "", "only disturbances whose names hold this text")
 )
 
 // chaosObjects is how many objects each of its rollouts changes.
@@ -51,6 +52,7 @@ var disturbances = []disturbance{
 			d.must(shared.start(d.ctx))
 		}
 	}},
+	{"kill -9 of convoy, which is back after two heartbeat time-outs", func(d *disturbed) { d.must(shared.kill()); d.pass(20 * time.Second); d.must(shared.start(d.ctx)) }},
 	{"a stop of convoy", func(d *disturbed) { d.must(shared.stop()); d.must(shared.start(d.ctx)) }},
 	{"a frozen Temporal", func(d *disturbed) { d.must(local.Temporal.Freeze()); d.pass(outage); d.must(local.Temporal.Thaw()) }},
 	{"an emptied Temporal", func(d *disturbed) { d.must(local.Temporal.Kill()); d.must(local.Temporal.Start(d.ctx)) }},
@@ -132,9 +134,13 @@ func TestARolloutSurvivesWhateverHappensToIt(t *testing.T) {
 	t.Logf("seed %d: make chaos SEED=%d repeats it", seed, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	d := newDisturbed(t)
-	order := random.Perm(len(disturbances))
+	some := slices.DeleteFunc(slices.Clone(disturbances), func(f disturbance) bool { return !strings.Contains(f.name, *chaosOnly) })
+	if len(some) == 0 {
+		t.Fatalf("no disturbance is called %q", *chaosOnly)
+	}
+	order := random.Perm(len(some))
 	for round := range *chaosRounds {
-		f := disturbances[order[round%len(disturbances)]]
+		f := some[order[round%len(some)]]
 		at := []point{{hook: "before"}, {hook: "after"}, {objects: 1 + random.IntN(chaosObjects-1)}, {objects: 1 + random.IntN(chaosObjects-1)}}[random.IntN(4)]
 		began := time.Now()
 		d.round(int64(round)+2, at, f)

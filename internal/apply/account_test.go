@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -36,6 +37,8 @@ func (w *world) asDeployer() *world {
 	out := *w
 	var err error
 	out.target.Dynamic, err = dynamic.NewForConfig(cfg)
+	w.check(err)
+	out.target.Metadata, err = metadata.NewForConfig(cfg)
 	w.check(err)
 	out.target.ServiceAccount = w.ns + "/deployer"
 	return &out
@@ -93,6 +96,33 @@ func TestTheRoleBindingThatADeletionLivesOnGoesLast(t *testing.T) {
 	d := w.asDeployer()
 	d.may(cfg)
 	if out := d.delete(); !out.Done() || out.Removed != 2 || w.live(cfg) != nil || w.live(binding) != nil || w.record().Stored() {
+		t.Errorf("got %+v", out)
+	}
+}
+
+func TestAServiceAccountLearnsOfANamespaceOnlyWhatItMayListItself(t *testing.T) {
+	w := newWorld(t)
+	home := w.fromYAML(`{apiVersion: v1, kind: Namespace, metadata: {name: $NS-home}}`)
+	role := w.fromYAML(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: $NS}, rules: [` +
+		`{apiGroups: [""], resources: [namespaces], verbs: ["*"]}, ` + allOfConfigMaps + `]}`)
+	binding := w.fromYAML(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: $NS}, ` +
+		`roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $NS}, subjects: [{kind: ServiceAccount, name: deployer, namespace: $NS}]}`)
+	w.create(role)
+	w.create(binding)
+	defer w.remove(role)
+	defer w.remove(binding)
+	d := w.asDeployer()
+	d.may(w.configMap("cfg", nil))
+	d.applied(home)
+	seen, unseen := object("v1", "ConfigMap", home.GetName(), "theirs"), object("v1", "Secret", home.GetName(), "of-others")
+	w.create(seen)
+	w.create(unseen)
+	only(t, d.delete().Survivors, home.GetName(), "it still holds ConfigMap "+home.GetName()+"/theirs", false)
+	w.remove(seen)
+	only(t, d.delete().Survivors, home.GetName(), "it still holds secrets, which service account "+w.ns+"/deployer may not list: remove them first", false)
+	w.remove(unseen)
+	go w.finalize(home)
+	if out := d.delete(); !out.Done() {
 		t.Errorf("got %+v", out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
@@ -59,17 +60,16 @@ func (r *remover) guardDefinition(ctx context.Context, live *unstructured.Unstru
 	return r.guardKind(ctx, listable{gvr, def.kind.Kind, def.namespaced}, "")
 }
 
-// guardKind looks for one object of a kind that is not the Release's, or that stays.
+// guardKind looks for one object of a kind that is not the Release's, or that stays. It looks as who removes. What that
+// service account may not list is looked at with the credentials of the Cluster, and then nothing of it is named.
 func (r *remover) guardKind(ctx context.Context, k listable, namespace string) (look, bool, error) {
-	var holder *delivery.ObjectRef
-	err := r.resolve.walk(ctx, k.resource, namespace, "", func(o *metav1.PartialObjectMetadata) bool {
-		ref := delivery.ObjectRef{Group: k.resource.Group, Kind: k.kind, Namespace: o.Namespace, Name: o.Name}
-		if r.mayGo(ref, o) {
-			return true
+	target := r.resolve.target
+	holder, err := r.holder(ctx, target.Metadata.Resource(k.resource).Namespace(namespace), k)
+	if apierrors.IsForbidden(err) && target.ServiceAccount != "" {
+		if holder, err = r.holder(ctx, target.Own.Resource(k.resource).Namespace(namespace), k); holder != nil {
+			return look{survives, fmt.Sprintf("it still holds %s, which service account %s may not list: remove them first", k.resource.GroupResource(), target.ServiceAccount)}, true, nil
 		}
-		holder = &ref
-		return false
-	})
+	}
 	switch {
 	case err != nil && fatal(err):
 		return look{}, false, err
@@ -83,6 +83,18 @@ func (r *remover) guardKind(ctx context.Context, k listable, namespace string) (
 		return look{survives, oneLine(fmt.Sprintf("it still holds %s: remove that first", holder))}, true, nil
 	}
 	return look{}, false, nil
+}
+
+// holder is one object that is listed and may not go, or nil.
+func (r *remover) holder(ctx context.Context, objects metadata.ResourceInterface, k listable) (found *delivery.ObjectRef, err error) {
+	err = walk(ctx, objects, "", func(o *metav1.PartialObjectMetadata) bool {
+		ref := delivery.ObjectRef{Group: k.resource.Group, Kind: k.kind, Namespace: o.Namespace, Name: o.Name}
+		if !r.mayGo(ref, o) {
+			found = &ref
+		}
+		return found == nil
+	})
+	return found, err
 }
 
 // mayGo: the Release's own that does not stay, and what a cluster puts into a namespace by itself.

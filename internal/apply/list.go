@@ -2,23 +2,19 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 )
 
 // pageSize bounds what one answer to a list holds.
 const pageSize = 500
-
-// metadataOnly asks for lists without the bodies of objects: nothing here needs them, least of all those of Secrets.
-const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 // listable is a resource whose objects can be listed and deleted.
 type listable struct {
@@ -76,11 +72,11 @@ func appendListables(out []listable, seen map[string]bool, list *metav1.APIResou
 	return out
 }
 
-// walk calls visit for each object of a resource, in a namespace or, with "", everywhere, until visit returns false.
-func (r *resolver) walk(ctx context.Context, res schema.GroupVersionResource, namespace, selector string, visit func(*metav1.PartialObjectMetadata) bool) error {
+// walk calls visit for the metadata of each object that is listed, page by page, until visit returns false.
+func walk(ctx context.Context, objects metadata.ResourceInterface, selector string, visit func(*metav1.PartialObjectMetadata) bool) error {
 	next := ""
 	for {
-		page, err := r.page(ctx, res, namespace, selector, next)
+		page, err := listPage(ctx, objects, metav1.ListOptions{Limit: pageSize, LabelSelector: selector, Continue: next})
 		if err != nil {
 			return err
 		}
@@ -95,31 +91,8 @@ func (r *resolver) walk(ctx context.Context, res schema.GroupVersionResource, na
 	}
 }
 
-func (r *resolver) page(ctx context.Context, res schema.GroupVersionResource, namespace, selector, next string) (*metav1.PartialObjectMetadataList, error) {
+func listPage(ctx context.Context, objects metadata.ResourceInterface, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	segments := []string{"apis", res.Group, res.Version}
-	if res.Group == "" {
-		segments = []string{"api", res.Version}
-	}
-	if namespace != "" {
-		segments = append(segments, "namespaces", namespace)
-	}
-	request := r.disco.RESTClient().Get().AbsPath(append(segments, res.Resource)...).
-		SetHeader("Accept", metadataOnly).Param("limit", strconv.Itoa(pageSize))
-	if selector != "" {
-		request = request.Param("labelSelector", selector)
-	}
-	if next != "" {
-		request = request.Param("continue", next)
-	}
-	body, err := request.Do(ctx).Raw()
-	if err != nil {
-		return nil, err
-	}
-	var list metav1.PartialObjectMetadataList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, errors.New("the cluster answered a list with something else") // not the answer: it may hold anything
-	}
-	return &list, nil
+	return objects.List(ctx, o)
 }

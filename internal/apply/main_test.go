@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -179,6 +180,9 @@ func (w *world) connect() {
 	cfg := recorded(w.targetLog)
 	w.target.Dynamic, err = dynamic.NewForConfig(cfg)
 	w.check(err)
+	w.target.Metadata, err = metadata.NewForConfig(cfg)
+	w.check(err)
+	w.target.Own = w.target.Metadata
 	disco, err := discovery.NewDiscoveryClientForConfig(cfg)
 	w.check(err)
 	w.target.Discovery = memory.NewMemCacheClient(disco)

@@ -19,7 +19,9 @@ type Rebuilt struct {
 }
 
 // Rebuild finds the objects of a Release on a target by their marks, for a Release whose inventory was lost. It lists
-// metadata of every kind that can be listed. It finds no object whose marks were taken off.
+// metadata of every kind that can be listed, with the credentials of the Cluster: a service account often may not list
+// beyond its namespace, and there is nothing in the answer but what the Release has there. It finds no object whose marks
+// were taken off.
 func Rebuild(ctx context.Context, t Target, owner delivery.Owner) (Rebuilt, error) {
 	r := newResolver(t)
 	r.refresh(ctx)
@@ -53,7 +55,7 @@ func Rebuild(ctx context.Context, t Target, owner delivery.Owner) (Rebuilt, erro
 // findMarked finds the objects of one kind that were applied, and those that hooks made.
 func (r *resolver) findMarked(ctx context.Context, k listable, owner delivery.Owner, found func(v1alpha1.InventoryEntry)) error {
 	for _, label := range []string{v1alpha1.LabelOwner, v1alpha1.LabelHookOwner} {
-		err := r.walk(ctx, k.resource, "", label+"="+owner.Key(), func(o *metav1.PartialObjectMetadata) bool {
+		err := walk(ctx, r.target.Own.Resource(k.resource), label+"="+owner.Key(), func(o *metav1.PartialObjectMetadata) bool {
 			if !isMarked(o, owner, label) {
 				return true
 			}

@@ -13,15 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 )
 
-// Target is a connection to a cluster, as internal/connect builds it. All three share one cache of discovery.
+// Target is a connection to a cluster, as internal/connect builds it. All of it shares one cache of discovery.
 type Target struct {
-	Dynamic   dynamic.Interface
+	// Dynamic and Metadata act as the service account of a Release that has one.
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+	// Own and all below act with the credentials of the Cluster.
+	Own       metadata.Interface
 	Mapper    meta.ResettableRESTMapper
 	Discovery discovery.CachedDiscoveryInterface
-	// ServiceAccount, as namespace/name, is what Dynamic acts as; "" when it acts with the credentials of the Cluster.
-	// Discovery always has those.
+	// ServiceAccount is that of Dynamic and Metadata, as namespace/name; "" when they act with the credentials of the Cluster.
 	ServiceAccount string
 }
 

@@ -30,10 +30,9 @@ func (s *Settings) target(ctx context.Context, h *hub, c *v1alpha1.Cluster, r *v
 		}
 		return t, nil, fmt.Errorf("connect to Cluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	t = apply.Target{Dynamic: conn.Dynamic, Mapper: conn.Mapper, Discovery: conn.Discovery}
-	if account != "" {
-		t.ServiceAccount = r.Namespace + "/" + account
-		if t.Dynamic, err = conn.As("system:serviceaccount:" + r.Namespace + ":" + account); err != nil {
+	t = apply.Target{Dynamic: conn.Dynamic, Metadata: conn.Metadata, Own: conn.Metadata, Mapper: conn.Mapper, Discovery: conn.Discovery}
+	if t.ServiceAccount = account.String(); t.ServiceAccount != "" {
+		if t.Dynamic, t.Metadata, err = conn.As(account.User()); err != nil {
 			pool.Close()
 			return t, nil, err
 		}

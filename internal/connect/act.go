@@ -5,19 +5,24 @@ import (
 	"fmt"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 )
 
-// As gives a dynamic client that acts as another user, with the permissions of that user only. It shares the
-// connections of this one. The server adds the groups of a service account by itself.
-func (c *Client) As(user string) (dynamic.Interface, error) {
-	acting := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, c.link)
-	out, err := dynamic.NewForConfigAndClient(c.config, httpClient(acting))
+// As gives clients that act as another user, with the permissions of that user only. They share the connections of this
+// one. The server adds the groups of a service account by itself.
+func (c *Client) As(user string) (dynamic.Interface, metadata.Interface, error) {
+	acting := httpClient(transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, c.link))
+	objects, err := dynamic.NewForConfigAndClient(c.config, acting)
 	if err != nil {
-		return nil, fmt.Errorf("build the client of a service account: %w", err)
+		return nil, nil, fmt.Errorf("build the client of a service account: %w", err)
 	}
-	return out, nil
+	marks, err := metadata.NewForConfigAndClient(c.config, acting)
+	if err != nil {
+		return nil, nil, fmt.Errorf("build the metadata client of a service account: %w", err)
+	}
+	return objects, marks, nil
 }
 
 // restConfig is what the clients of a target have in common. Warnings go to whoever listens, and nowhere else.

@@ -29,7 +29,7 @@ func TestAServiceAccountHasItsGroupsAndItsOwnPermissionsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acting, err := c.As("system:serviceaccount:default:deployer")
+	acting, _, err := c.As("system:serviceaccount:default:deployer")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestAServiceAccountSharesTheConnection(t *testing.T) {
 		always(http.StatusOK, "application/json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`)(w, r)
 	})
 	c := clientOf(t, kubeconfigFor(server.URL, ca, "{token: t0k3n}"), Options{})
-	acting, err := c.As("system:serviceaccount:a:b")
+	acting, _, err := c.As("system:serviceaccount:a:b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestWarningsGoToTheListenerOfTheirRequest(t *testing.T) {
 	if err := readConfigMap(listening, c); err != nil {
 		t.Fatal(err)
 	}
-	acting, err := c.As("x-somebody")
+	acting, _, err := c.As("x-somebody")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestAReleaseActsAsWhatItNamesOrElseAsWhatTheOperatorSays(t *testing.T) {
 		"required, by default":  {rules: ServiceAccounts{Default: "default", Required: true}, want: "default", permitted: true},
 	} {
 		r := &v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{ServiceAccountName: tc.named}}
-		if got, permitted := tc.rules.ActsAs(r); got != tc.want || permitted != tc.permitted {
+		if got, permitted := tc.rules.ActsAs(r); got.Name != tc.want || permitted != tc.permitted {
 			t.Errorf("%s: %q, %v", name, got, permitted)
 		}
 	}
