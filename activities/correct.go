@@ -18,8 +18,8 @@ import (
 	"kumodo.io/convoy/internal/status"
 )
 
-// CorrectDrift applies again, from the kept render, what is not as it was applied. What that is, it takes from the status; when that
-// names not all, everything is applied. No hook runs, and no rollout is counted. What the target refuses is a result: the observer
+// CorrectDrift applies again, from the kept render, what is not as it was applied and is due. What that is, it takes from the status; when
+// that names not all, everything is applied. No hook runs, and no rollout is counted. What the target refuses is a result: the observer
 // goes on telling of it.
 func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (CorrectResult, error) {
 	beat := startHeartbeat(ctx)
@@ -35,12 +35,16 @@ func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (Correct
 	if err != nil || !open {
 		return CorrectResult{Life: Alive, Until: opens}, nil // the next rollout says what is wrong with windows that cannot be read
 	}
+	due, _ := delivery.DueCorrections(*r.Status.Drift, time.Now())
+	if len(due) == 0 {
+		return CorrectResult{Life: Alive}, nil
+	}
 	s, err := a.correction(ctx, in.Key, r)
 	if err != nil || s == nil {
 		return CorrectResult{Life: Alive}, err
 	}
 	defer s.end()
-	return a.correct(ctx, s, beat)
+	return a.correct(ctx, s, due, beat)
 }
 
 // correction is what a correction acts on; nil when the hub asks for something else by now.
@@ -69,12 +73,12 @@ func (a *Activities) correction(ctx context.Context, key delivery.Key, r *v1alph
 	return s, nil
 }
 
-func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (CorrectResult, error) {
+func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.DriftedObject, beat *heartbeat) (CorrectResult, error) {
 	content, err := a.content(ctx, s)
 	if err != nil {
 		return CorrectResult{}, err
 	}
-	policy, objects := s.release.Spec.SyncPolicy, drifted(s.release, content.Objects)
+	policy, objects := s.release.Spec.SyncPolicy, drifted(s.release, due, content.Objects)
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
@@ -98,11 +102,7 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 		return CorrectResult{}, paced(ctx, s.release, passing)
 	}
 	now := metav1.NewTime(time.Now())
-	if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) {
-		if status.NotCorrected(r, cut(problem)); problem == "" {
-			status.Corrected(r, now)
-		}
-	}); err != nil {
+	if _, err := a.tell(ctx, s, func(r *v1alpha1.Release) { status.Corrected(r, due, cut(problem), now) }); err != nil {
 		return CorrectResult{}, err
 	}
 	if applied > 0 {
@@ -114,15 +114,15 @@ func (a *Activities) correct(ctx context.Context, s *step, beat *heartbeat) (Cor
 	return CorrectResult{Life: Alive, Applied: applied, Message: cut(problem)}, nil
 }
 
-// drifted are the objects of a render that the status names, or all when it does not name all that drifted.
-func drifted(r *v1alpha1.Release, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+// drifted are the objects of a render that are due, or all when the status does not name all that drifted.
+func drifted(r *v1alpha1.Release, due []v1alpha1.DriftedObject, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	d := r.Status.Drift
 	if d == nil || int(d.Count) > len(d.Objects) {
 		return objects
 	}
 	named := map[delivery.ObjectRef]bool{}
-	for _, o := range d.Objects {
-		named[delivery.ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}] = true
+	for _, o := range due {
+		named[delivery.DriftedRef(o)] = true
 	}
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		ref := delivery.RefOf(o)

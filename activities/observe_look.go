@@ -38,8 +38,8 @@ type observed struct {
 	looked, due time.Time
 	// health turns only when it lasts.
 	health observe.Steady
-	// reminded is when its workflow was told last what drifted.
-	reminded time.Time
+	// told is when its workflow was told last of what drifted, object by object.
+	told map[delivery.ObjectRef]time.Time
 }
 
 // take brings the Releases up to date, and follows what they have.
@@ -78,7 +78,8 @@ func concerns(was, is *v1alpha1.Release) bool {
 		})
 	}
 	return was.Generation != is.Generation || !equality.Semantic.DeepEqual(was.Status.Rollout, is.Status.Rollout) ||
-		!equality.Semantic.DeepEqual(was.Status.RenderRef, is.Status.RenderRef) || !equality.Semantic.DeepEqual(said(was), said(is))
+		!equality.Semantic.DeepEqual(was.Status.RenderRef, is.Status.RenderRef) ||
+		!equality.Semantic.DeepEqual(was.Status.Drift, is.Status.Drift) || !equality.Semantic.DeepEqual(said(was), said(is))
 }
 
 // learn finds out which kinds a Release has.
@@ -169,8 +170,8 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 	if !o.record(ctx, r, seen) {
 		return r.again(everyCheck)
 	}
-	if o.remind(ctx, r, report, now) && (next == 0 || next > remind) {
-		next = remind
+	if wait := o.remind(ctx, r, seen, now); wait > 0 && (next == 0 || next > wait) {
+		next = wait
 	}
 	if next > 0 {
 		r.again(next)
@@ -255,20 +256,38 @@ func (o *observation) record(ctx context.Context, r *observed, seen status.Obser
 	return true
 }
 
-// remind tells the workflow of a Release what drifted, when that is to be corrected: again says whether it may have to be told again.
-func (o *observation) remind(ctx context.Context, r *observed, report observe.Report, now time.Time) (again bool) {
-	if len(report.Drifted) == 0 {
-		r.reminded = time.Time{}
-		return false
+// remind tells the workflow of a Release what drifted and may be corrected by now. wait is when there is something to tell again, 0 when
+// only a change brings that.
+func (o *observation) remind(ctx context.Context, r *observed, seen status.Observation, now time.Time) (wait time.Duration) {
+	if seen.Count == 0 || !delivery.CorrectsDrift(r.release) {
+		r.told = nil
+		return 0
 	}
-	if !delivery.CorrectsDrift(r.release) || now.Sub(r.reminded) < remind {
-		return delivery.CorrectsDrift(r.release)
+	drift := v1alpha1.DriftStatus{Count: int32(min(seen.Count, 1<<30)), Objects: seen.Drifted} //nolint:gosec // capped on this line
+	if said := r.release.Status.Drift; said != nil {
+		drift.Corrected = said.Corrected
+	}
+	due, next := delivery.DueCorrections(drift, now)
+	told, news := map[delivery.ObjectRef]time.Time{}, false
+	for _, d := range due {
+		ref := delivery.DriftedRef(d)
+		if told[ref] = r.told[ref]; now.Sub(told[ref]) >= remind {
+			told[ref], news = now, true
+		}
+	}
+	wait = remind
+	if until := next.Sub(now); !next.IsZero() && until < wait {
+		wait = until
+	}
+	if !news {
+		r.told = told
+		return wait
 	}
 	err := o.Kicks.SignalWorkflow(ctx, delivery.ReleaseWorkflowID(r.release.Namespace, r.release.Name), "", delivery.SignalDrift, delivery.Drift{UID: string(r.release.UID)})
-	if err != nil { // the next reminder comes
+	if err != nil {
 		activity.GetLogger(ctx).Warn("cannot tell of drift", "release", r.owner.String(), "error", typesOf(err))
-		return true
+		return min(wait, everyCheck)
 	}
-	r.reminded = now
-	return true
+	r.told = told
+	return wait
 }

@@ -10,20 +10,17 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// hearOfDrift takes what observers have told. A change, or a wish for a reconcile, ends the pauses between corrections: it may be the
-// windows that changed, or the rival that is gone.
+// hearOfDrift takes what observers have told, who keep the pauses between corrections that somebody undoes. A change, or a wish for
+// a reconcile, ends the wait for a window: they may be others now.
 func (r *release) hearOfDrift(ctx workflow.Context, m mail) {
-	heard := false
-	if m.changed || m.forced {
-		heard, r.corrections = !r.correct.IsZero(), delivery.Corrections{}
-	}
+	heard := (m.changed || m.forced) && !r.correct.IsZero()
 	var d delivery.Drift
 	for r.drift.ReceiveAsync(&d) {
 		heard = heard || d.UID == r.key.UID && r.correct.IsZero()
 		d = delivery.Drift{}
 	}
 	if heard && r.outcome.Life != activities.Gone {
-		r.correct = r.corrections.Next(workflow.Now(ctx))
+		r.correct = workflow.Now(ctx)
 	}
 }
 
@@ -40,7 +37,7 @@ func (r *release) drifted(ctx workflow.Context) bool {
 	return r.corrects() && !workflow.Now(ctx).Before(r.correct)
 }
 
-// correctDrift applies again what drifted. While somebody undoes it, the observer tells of it again, and the pauses grow.
+// correctDrift applies again what drifted and is due. Of what drifts again, or is left, the observer tells when that is due.
 func (r *release) correctDrift(ctx workflow.Context) error {
 	out, err := do(ctx, r, correctDrift, false, "correct what drifted on the Cluster", activities.CorrectInput{Key: r.key})
 	now := workflow.Now(ctx)
@@ -52,8 +49,6 @@ func (r *release) correctDrift(ctx workflow.Context) error {
 		r.correct = now
 	case err != nil:
 		r.correct = now.Add(pauseAfterFailure)
-	case out.Applied > 0 || out.Message != "":
-		r.corrections = r.corrections.Done(now)
 	}
 	return nil
 }

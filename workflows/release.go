@@ -17,7 +17,7 @@ import (
 // Release lives as long as a Release object: it reconciles at each kick and at the interval, has at most one
 // rollout under way, and removes the objects when the Release is deleted.
 func Release(ctx workflow.Context, in delivery.ReleaseInput) error {
-	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn, word: in.Word, corrections: in.Corrections}
+	r := &release{key: in.Key, interval: cmp.Or(in.Interval, time.Hour), next: in.Next, turn: in.Turn, word: in.Word}
 	r.news = workflow.GetSignalChannelWithOptions(ctx, delivery.SignalNews, workflow.SignalChannelOptions{
 		Description: "Sent by the workflow of the source when it found another revision, or none.",
 	})
@@ -57,9 +57,8 @@ type release struct {
 	deleting bool
 	// drift brings word of objects that drifted, which interrupts nothing.
 	drift workflow.ReceiveChannel
-	// correct is when what drifted is to be corrected, zero for never; corrections are those before.
-	correct     time.Time
-	corrections delivery.Corrections
+	// correct is when what drifted is to be corrected, zero for never.
+	correct time.Time
 	// again: a reconcile was cut short, or ended in something that a new one has to settle, after a pause.
 	again bool
 	pause time.Duration
@@ -140,7 +139,7 @@ func (r *release) run(ctx workflow.Context) error {
 
 // goOn continues as new. What is due is found out by a look, with which the next run then begins.
 func (r *release) goOn(ctx workflow.Context, due bool) error {
-	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word, Corrections: r.corrections}
+	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word}
 	if due || r.hear() {
 		next.Next, next.Word = time.Time{}, delivery.Word{}
 	}
@@ -197,7 +196,7 @@ func (r *release) adopt(ctx workflow.Context, m mail) {
 		r.cancelRollout(ctx)
 		r.stopCleaning(ctx)
 		r.key.UID, r.outcome, r.deleting, r.word = m.uid, Outcome{}, false, delivery.Word{}
-		r.correct, r.corrections = time.Time{}, delivery.Corrections{}
+		r.correct = time.Time{}
 	}
 	r.deleting = r.deleting || m.deleting
 }

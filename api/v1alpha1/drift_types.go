@@ -18,10 +18,34 @@ type DriftStatus struct {
 	// LastCorrectionTime is when that was done last.
 	// +optional
 	LastCorrectionTime *metav1.Time `json:"lastCorrectionTime,omitempty"`
+	// Corrected are objects that were applied again lately, at most twenty: one that somebody changes back is applied again
+	// later and later.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Corrected []CorrectedObject `json:"corrected,omitempty"`
 	// Error is why the last correction did not succeed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Error string `json:"error,omitempty"`
+}
+
+// CorrectedObject is an object that was applied again because it had drifted.
+type CorrectedObject struct {
+	// Group of the object; empty is the core group.
+	// +optional
+	Group string `json:"group,omitempty"`
+	// Kind of the object.
+	Kind string `json:"kind"`
+	// Namespace of the object; empty for cluster-scoped ones.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// Name of the object.
+	Name string `json:"name"`
+	// Times is how often it was applied again in a row.
+	Times int32 `json:"times"`
+	// NotBefore is when it may be applied again next.
+	NotBefore metav1.Time `json:"notBefore"`
 }
 
 // DriftedObject is an object that is not as it was applied.

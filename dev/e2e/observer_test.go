@@ -169,7 +169,7 @@ func TestOfAClusterThatIsGoneNothingIsClaimed(t *testing.T) {
 
 // TestAnObserverThatIsKilledOrStoppedIsFollowedByAnotherThatMissesNothing runs alone: it kills convoy.
 func TestAnObserverThatIsKilledOrStoppedIsFollowedByAnotherThatMissesNothing(t *testing.T) {
-	const n = 100
+	const n = 1000
 	s := newSerialScene(t)
 	on := s.on(beta)
 	var all strings.Builder

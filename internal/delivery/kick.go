@@ -126,8 +126,6 @@ type ReleaseInput struct {
 	Turn     int64         `json:"turn,omitempty"`
 	// Word is what is known of the source.
 	Word Word `json:"word,omitzero"`
-	// Corrections are those of drift, lately.
-	Corrections Corrections `json:"corrections,omitzero"`
 }
 
 // ObserverInput starts the workflow that keeps a Cluster observed, or its next run.

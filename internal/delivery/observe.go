@@ -1,7 +1,10 @@
 package delivery
 
 import (
+	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
 )
@@ -32,30 +35,63 @@ func IgnoredFields(all []v1alpha1.IgnoredDifference, ref ObjectRef) []string {
 	return pointers
 }
 
-// correctionPeace is how long nothing may have drifted for a correction to count as the first one.
+// correctionPeace is how long after its pause an object may not have drifted for its next correction to count as the first one.
 const correctionPeace = 30 * time.Minute
 
-// correctionBackoff is between corrections that follow each other: somebody undoes them.
+// correctionBackoff is between corrections of one object that follow each other: somebody undoes them.
 var correctionBackoff = Backoff{Base: 5 * time.Second, Cap: 10 * time.Minute}
 
-// Corrections remembers how often a Release was corrected lately.
-type Corrections struct {
-	InARow int       `json:"inARow,omitempty"`
-	Last   time.Time `json:"last,omitzero"`
+// maxCorrected is how many corrected objects are remembered, as the schema has it.
+const maxCorrected = 20
+
+// DueCorrections says which of the objects that drifted may be applied again now, and when the next of the others may, zero when there is
+// none. When named are not all that drifted, they are due together, once the last of them is.
+func DueCorrections(d v1alpha1.DriftStatus, now time.Time) (due []v1alpha1.DriftedObject, next time.Time) {
+	pauses := map[ObjectRef]time.Time{}
+	for _, c := range d.Corrected {
+		pauses[correctedRef(c)] = c.NotBefore.Time
+	}
+	var last time.Time
+	for _, o := range d.Objects {
+		until := pauses[DriftedRef(o)]
+		if until.After(last) {
+			last = until
+		}
+		if !until.After(now) {
+			due = append(due, o)
+		} else if next.IsZero() || until.Before(next) {
+			next = until
+		}
+	}
+	if int(d.Count) > len(d.Objects) && last.After(now) {
+		return nil, last
+	}
+	return due, next
 }
 
-// Next is when the next correction may be: at once for the first, then after delays that double.
-func (c Corrections) Next(now time.Time) time.Time {
-	if c.InARow == 0 || now.Sub(c.Last) > correctionPeace {
-		return now
+// CountCorrections counts one more correction of objects, and forgets those that had their peace.
+func CountCorrections(before []v1alpha1.CorrectedObject, objects []v1alpha1.DriftedObject, now time.Time) []v1alpha1.CorrectedObject {
+	now = now.Truncate(time.Second) // as precise as an object holds it
+	out := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.CorrectedObject) bool { return now.Sub(c.NotBefore.Time) > correctionPeace })
+	for _, o := range objects {
+		i := slices.IndexFunc(out, func(c v1alpha1.CorrectedObject) bool { return correctedRef(c) == DriftedRef(o) })
+		c := v1alpha1.CorrectedObject{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+		if i >= 0 {
+			c = out[i]
+			out = slices.Delete(out, i, i+1)
+		}
+		c.Times++
+		c.NotBefore = metav1.NewTime(now.Add(correctionBackoff.Delay(int(c.Times))))
+		out = append(out, c) // the latest come last
 	}
-	return c.Last.Add(correctionBackoff.Delay(c.InARow))
+	return out[max(0, len(out)-maxCorrected):]
 }
 
-// Done counts a correction.
-func (c Corrections) Done(now time.Time) Corrections {
-	if now.Sub(c.Last) > correctionPeace {
-		c.InARow = 0
-	}
-	return Corrections{InARow: c.InARow + 1, Last: now}
+// DriftedRef names an object that drifted.
+func DriftedRef(o v1alpha1.DriftedObject) ObjectRef {
+	return ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+func correctedRef(c v1alpha1.CorrectedObject) ObjectRef {
+	return ObjectRef{Group: c.Group, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 }

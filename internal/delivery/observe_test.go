@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,26 +12,49 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-func TestARivalIsCorrectedLaterAndLater(t *testing.T) {
-	var c delivery.Corrections
+func TestWhoeverUndoesACorrectionIsCorrectedLaterAndLater(t *testing.T) {
+	fought, once := v1alpha1.DriftedObject{Kind: "ConfigMap", Name: "fought"}, v1alpha1.DriftedObject{Kind: "ConfigMap", Name: "once"}
+	d := v1alpha1.DriftStatus{Count: 1, Objects: []v1alpha1.DriftedObject{fought}}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var waits []time.Duration
 	for range 9 { // undone at once, each time
-		next := c.Next(now)
-		waits = append(waits, next.Sub(now))
-		now = next
-		c = c.Done(now)
+		began := now
+		due, next := delivery.DueCorrections(d, now)
+		if len(due) == 0 {
+			now = next
+			due, _ = delivery.DueCorrections(d, now)
+		}
+		waits = append(waits, now.Sub(began))
+		d.Corrected = delivery.CountCorrections(d.Corrected, due, now)
 	}
 	s := time.Second
 	if want := []time.Duration{0, 5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 600 * s}; !slices.Equal(waits, want) {
 		t.Errorf("it waits %v, want %v", waits, want)
 	}
-	now = now.Add(time.Hour)
-	if next := c.Next(now); next != now {
-		t.Errorf("after an hour of peace it waits %s", next.Sub(now))
+	d.Count, d.Objects = 2, []v1alpha1.DriftedObject{fought, once}
+	if due, next := delivery.DueCorrections(d, now); len(due) != 1 || due[0].Name != "once" || next != now.Add(600*s) {
+		t.Errorf("beside a rival of another object %v is due, and the next at %s", due, next)
 	}
-	if c = c.Done(now); c.InARow != 1 {
-		t.Errorf("it counts %d in a row", c.InARow)
+	d.Count = 200 // the status names only two of them
+	if due, next := delivery.DueCorrections(d, now); len(due) != 0 || next != now.Add(600*s) {
+		t.Errorf("of very many %v is due, and the next at %s", due, next)
+	}
+	now = now.Add(time.Hour)
+	if due, _ := delivery.DueCorrections(d, now); len(due) != 2 {
+		t.Errorf("after an hour of peace %v is due", due)
+	}
+	if d.Corrected = delivery.CountCorrections(d.Corrected, d.Objects, now); len(d.Corrected) != 2 || d.Corrected[0].Times != 1 {
+		t.Errorf("after an hour of peace it counts %v", d.Corrected)
+	}
+}
+
+func TestOnlySoManyCorrectedObjectsAreRemembered(t *testing.T) {
+	var all []v1alpha1.CorrectedObject
+	for i := range 50 {
+		all = delivery.CountCorrections(all, []v1alpha1.DriftedObject{{Kind: "ConfigMap", Name: fmt.Sprint(i)}}, time.Now())
+	}
+	if len(all) != 20 || all[19].Name != "49" {
+		t.Errorf("got %v", all)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Suspended records that nothing is delivered while spec.suspend is set. What the other conditions say of the target stays.
 func Suspended(r *v1alpha1.Release) {
-	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	answer(r)
 	hold(r, v1alpha1.ReasonSuspended, "spec.suspend is set: nothing is delivered until it is removed")
 }
 
@@ -31,7 +31,7 @@ func Held(r *v1alpha1.Release, in Render, reason, message string, now metav1.Tim
 
 // Refused records that what the spec asks for cannot be rolled out. What was applied stays as it is.
 func Refused(r *v1alpha1.Release, f *failure.Error) {
-	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	answer(r)
 	r.Status.Pending = nil
 	fail(r, v1alpha1.ConditionRendered, f.Reason, f.Message)
 }

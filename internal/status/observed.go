@@ -99,7 +99,7 @@ func inSync(r *v1alpha1.Release) {
 	}
 	if d := r.Status.Drift; d != nil {
 		d.Count, d.Objects, d.Error = 0, nil, ""
-		if d.Corrections == 0 {
+		if d.Corrections == 0 && len(d.Corrected) == 0 {
 			r.Status.Drift = nil
 		}
 	}
@@ -113,16 +113,28 @@ func driftUnknown(r *v1alpha1.Release, reason, message string) {
 	}
 }
 
-// Corrected records that drifted objects were applied again.
-func Corrected(r *v1alpha1.Release, now metav1.Time) {
+// Corrected records that drifted objects were applied again, and what the target refused of it; empty when it took all.
+func Corrected(r *v1alpha1.Release, objects []v1alpha1.DriftedObject, problem string, now metav1.Time) {
+	NotCorrected(r, problem)
 	if r.Status.Drift == nil {
 		r.Status.Drift = &v1alpha1.DriftStatus{}
 	}
-	r.Status.Drift.Corrections++
-	r.Status.Drift.LastCorrectionTime = &now
+	d := r.Status.Drift
+	d.Corrected = delivery.CountCorrections(d.Corrected, objects, now.Time)
+	if problem == "" {
+		d.Corrections++
+		d.LastCorrectionTime = &now
+	}
 }
 
-// NotCorrected records what the target refused of a correction; empty when it took all.
+// endPauses makes the next correction of each object the first one.
+func endPauses(r *v1alpha1.Release) {
+	if r.Status.Drift != nil {
+		r.Status.Drift.Corrected = nil
+	}
+}
+
+// NotCorrected records what the target refuses of a correction for now; empty when it took all.
 func NotCorrected(r *v1alpha1.Release, problem string) {
 	d := r.Status.Drift
 	if d == nil || d.Count == 0 {

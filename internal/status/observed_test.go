@@ -25,12 +25,27 @@ func TestDriftSaysWhatIsOtherwiseWhoDidItAndWhatCameOfItsCorrection(t *testing.T
 	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); it cannot be corrected: Service shop/web: the port is taken")
 	status.Observed(r, drifted) // the observer does not forget it
 	says("ConfigMap a is gone; ConfigMap b (data.x, now of kubectl); it cannot be corrected: Service shop/web: the port is taken")
-	status.NotCorrected(r, "")
-	status.Corrected(r, noon)
+	status.Corrected(r, drifted.Drifted, "Service shop/web: the port is taken", noon)
+	if d := r.Status.Drift; d.Corrections != 0 || len(d.Corrected) != 2 {
+		t.Errorf("status.drift is %+v", d)
+	}
+	status.Corrected(r, drifted.Drifted, "", noon)
 	status.Observed(r, status.Observation{LooksForDrift: true})
 	says("all objects are as they were applied")
-	if d := r.Status.Drift; d == nil || d.Corrections != 1 || d.Count != 0 || d.Error != "" || d.LastCorrectionTime == nil {
+	if d := r.Status.Drift; d == nil || d.Corrections != 1 || d.Count != 0 || d.Error != "" || d.LastCorrectionTime == nil || d.Corrected[0].Times != 2 {
 		t.Errorf("status.drift is %+v", d)
+	}
+	r.Annotations = map[string]string{v1alpha1.AnnotationRequestedAt: "now"}
+	status.UpToDate(r, nil)
+	if d := r.Status.Drift; len(d.Corrected) != 0 || d.Corrections != 1 {
+		t.Errorf("after a request for a reconcile status.drift is %+v", d)
+	}
+	status.Observed(r, drifted)
+	status.Corrected(r, drifted.Drifted, "", noon)
+	r.Generation++
+	status.UpToDate(r, nil)
+	if d := r.Status.Drift; len(d.Corrected) != 0 {
+		t.Errorf("after a change status.drift is %+v", d)
 	}
 	many := drifted
 	for range 30 {
@@ -59,7 +74,7 @@ func TestWhatIsSeenSaysNothingOfASpecThatNobodyHasLookedAt(t *testing.T) {
 		status.Observed(r, o)
 	}
 	status.NotCorrected(r, "refused")
-	status.Corrected(r, noon)
+	status.Corrected(r, drifted.Drifted, "", noon)
 	if r.Status.ObservedGeneration != 3 || r.Generation != 4 {
 		t.Errorf("observedGeneration is %d of %d", r.Status.ObservedGeneration, r.Generation)
 	}

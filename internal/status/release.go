@@ -55,7 +55,7 @@ func AnsweredLast(message string, answered *metav1.Time) string {
 func RenderFailed(r *v1alpha1.Release, source v1alpha1.SourceStatus, f *failure.Error) {
 	sourceReady(r, source)
 	r.Status.Pending = nil
-	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	answer(r)
 	fail(r, v1alpha1.ConditionRendered, f.Reason, f.Message)
 }
 
@@ -128,7 +128,7 @@ func rendered(r *v1alpha1.Release, in Render) {
 
 // recordRender records how the render came about.
 func recordRender(r *v1alpha1.Release, in Render) {
-	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	answer(r)
 	if !in.Pinned {
 		sourceReady(r, in.Source)
 		r.Status.Render = &in.Render
@@ -143,7 +143,7 @@ func UpToDate(r *v1alpha1.Release, source *v1alpha1.SourceStatus) {
 		sourceReady(r, *source)
 	}
 	r.Status.Pending = nil
-	r.Status.LastHandledReconcileAt = r.Annotations[v1alpha1.AnnotationRequestedAt]
+	answer(r)
 	if r.Status.Rollout != nil { // a source that could not be rendered may have come back to what was delivered
 		set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(r.Status.Rollout.Objects), "object"))
 	}
@@ -289,9 +289,20 @@ func set(r *v1alpha1.Release, condition string, status metav1.ConditionStatus, r
 	})
 }
 
+// answer says that a reconcile that was asked for has been. Whoever asks may have sent the rival of a correction away.
+func answer(r *v1alpha1.Release) {
+	if asked := r.Annotations[v1alpha1.AnnotationRequestedAt]; asked != r.Status.LastHandledReconcileAt {
+		r.Status.LastHandledReconcileAt = asked
+		endPauses(r)
+	}
+}
+
 // conclude derives Ready, Reconciling and Stalled from the outcome of the last step. A deletion outweighs it.
 func conclude(r *v1alpha1.Release, status metav1.ConditionStatus, reason, message string) {
-	r.Status.ObservedGeneration = r.Generation
+	if r.Status.ObservedGeneration != r.Generation {
+		r.Status.ObservedGeneration = r.Generation
+		endPauses(r)
+	}
 	if r.Status.Inventory == nil && delivery.NothingApplied(r, false) {
 		r.Status.Inventory = &v1alpha1.InventoryStatus{State: v1alpha1.InventoryEmpty}
 	}
