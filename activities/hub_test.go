@@ -27,7 +27,11 @@ func hubWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cl
 			t.Fatal(err)
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(objects...).WithInterceptorFuncs(funcs).Build()
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(objects...).
+		WithIndex(&v1alpha1.Release{}, "spec.clusterRef.name", func(o client.Object) []string {
+			r, _ := o.(*v1alpha1.Release)
+			return []string{r.Spec.ClusterRef.Name}
+		}).WithInterceptorFuncs(funcs).Build()
 }
 
 func rollingOut(number int64, digest string) *v1alpha1.Release {

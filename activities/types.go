@@ -197,6 +197,11 @@ type ObserveInput struct {
 // ObserveResult is that nobody needs it any more.
 type ObserveResult struct{}
 
+// UnobservedResult is of how many Releases it was said that nobody observes them.
+type UnobservedResult struct {
+	Releases int `json:"releases,omitempty"`
+}
+
 // CorrectInput asks for the correction of what drifted.
 type CorrectInput struct {
 	Key delivery.Key `json:"key"`

@@ -72,6 +72,7 @@ var (
 	pruneObjects = step[activities.PruneInput, activities.StepResult]{acts.PruneObjects, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	// An attempt hands over to another long before; only the last one ends well.
 	observeCluster = step[activities.ObserveInput, activities.ObserveResult]{acts.ObserveCluster, lasting(delivery.QueueObserver)}
+	markUnobserved = step[activities.ObserveInput, activities.UnobservedResult]{acts.MarkUnobserved, quick(delivery.QueueMain, delivery.ReleaseBackoff)}
 	correctDrift   = step[activities.CorrectInput, activities.CorrectResult]{acts.CorrectDrift, long(delivery.QueueApply, time.Hour, delivery.ReleaseBackoff)}
 	// A hook may take a week, and is cut off by its own timeout.
 	runHook     = step[activities.HookInput, activities.StepResult]{acts.RunHook, long(delivery.QueueObserve, 170*time.Hour, delivery.ReleaseBackoff)}
@@ -84,6 +85,12 @@ func (s step[In, Out]) once() step[In, Out] {
 	if s.options.TaskQueue == delivery.QueueProbe {
 		s.options.TaskQueue = delivery.QueueMain
 	}
+	return s
+}
+
+// within is the same step, which is given up when no worker takes it in time. That is an error of its own.
+func (s step[In, Out]) within(d time.Duration) step[In, Out] {
+	s.options.ScheduleToStartTimeout = d
 	return s
 }
 

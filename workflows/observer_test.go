@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"kumodo.io/convoy/activities"
@@ -37,6 +39,26 @@ func observing(t *testing.T, script func(*testsuite.TestWorkflowEnvironment)) st
 func TestAnObserverEndsWhenNobodyNeedsIt(t *testing.T) {
 	if got := observing(t, func(*testsuite.TestWorkflowEnvironment) {}); got != "convoy-observer c-1" {
 		t.Errorf("it observed %s", got)
+	}
+}
+
+func TestThatNobodyObservesIsSaidAndTriedAgain(t *testing.T) {
+	env := newEnv(t)
+	var log []string
+	untaken := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+	env.OnActivity(acts.ObserveCluster, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObserveInput) (activities.ObserveResult, error) {
+		if log = append(log, "observe"); len(log) < 4 {
+			return activities.ObserveResult{}, untaken
+		}
+		return activities.ObserveResult{}, nil
+	})
+	env.OnActivity(acts.MarkUnobserved, mock.Anything, mock.Anything).Return(func(_ context.Context, in activities.ObserveInput) (activities.UnobservedResult, error) {
+		log = append(log, "mark "+in.Key.UID)
+		return activities.UnobservedResult{Releases: 1}, nil
+	})
+	env.ExecuteWorkflow(delivery.WorkflowObserver, delivery.ObserverInput{Key: eastCluster})
+	if got := strings.Join(log, ", "); env.GetWorkflowError() != nil || got != "observe, mark c-1, observe, mark c-1, observe" {
+		t.Errorf("got %s, %v", got, env.GetWorkflowError())
 	}
 }
 
