@@ -9,11 +9,12 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// Metrics are about the probes that this process made. It is a prometheus.Collector.
+// Metrics are about the probes that this process made, and the Clusters that it observes. It is a prometheus.Collector.
 type Metrics struct {
 	probes   *prometheus.CounterVec
 	failures *prometheus.GaugeVec
 	duration *prometheus.HistogramVec
+	observer observerMetrics
 
 	mu   sync.Mutex
 	seen map[names]time.Time
@@ -40,7 +41,8 @@ func NewMetrics() *Metrics {
 			Name: "convoy_cluster_probe_duration_seconds", Help: "Duration of probes, by the reason of their verdict.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60},
 		}, []string{"result"}),
-		seen: map[names]time.Time{},
+		observer: newObserverMetrics(),
+		seen:     map[names]time.Time{},
 	}
 }
 
@@ -84,6 +86,9 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.probes.Describe(to)
 	m.failures.Describe(to)
 	m.duration.Describe(to)
+	for _, c := range m.observer.all() {
+		c.Describe(to)
+	}
 }
 
 // Collect is that of a prometheus.Collector.
@@ -92,4 +97,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.probes.Collect(to)
 	m.failures.Collect(to)
 	m.duration.Collect(to)
+	for _, c := range m.observer.all() {
+		c.Collect(to)
+	}
 }

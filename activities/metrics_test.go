@@ -14,6 +14,28 @@ import (
 	"kumodo.io/convoy/internal/dial"
 )
 
+func TestWhatIsObservedIsCountedUntilAnotherObservesIt(t *testing.T) {
+	m := NewMetrics()
+	east, west := delivery.Key{Namespace: "a", Name: "east"}, delivery.Key{Namespace: "a", Name: "west"}
+	m.observer.sees(east, 3, 40, 8000)
+	m.observer.sees(west, 1, 1, 200)
+	m.observer.kicks.WithLabelValues("a", "west").Inc()
+	m.observer.handovers.WithLabelValues("tenure").Inc()
+	m.observer.lag.Observe(.2)
+	m.observer.forget(west)
+	const want = `
+# HELP convoy_observer_objects Objects of a Cluster that this process keeps account of.
+# TYPE convoy_observer_objects gauge
+convoy_observer_objects{cluster="east",namespace="a"} 40
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "convoy_observer_objects", "convoy_observer_kicks_total"); err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.CollectAndLint(m); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
 func TestProbesAreCountedAndForgottenWithTheirCluster(t *testing.T) {
 	m := NewMetrics()
 	east, west := delivery.Key{Namespace: "a", Name: "east"}, delivery.Key{Namespace: "a", Name: "west"}

@@ -66,6 +66,7 @@ func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (Obser
 	}
 	defer o.beat.stopped()
 	defer o.leave()
+	defer a.Metrics.observer.forget(in.Key)
 	var err error
 	if o.hub, err = a.viewHub(ctx, in.Key); err != nil {
 		return ObserveResult{}, err
@@ -83,9 +84,9 @@ func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (Obser
 		case <-ctx.Done():
 			return ObserveResult{}, ctx.Err()
 		case <-activity.GetWorkerStopChannel(ctx):
-			return ObserveResult{}, o.handOver("this worker stops")
+			return ObserveResult{}, o.handOver("stop", "this worker stops")
 		case <-tenure.C:
-			return ObserveResult{}, o.handOver("others have their turn")
+			return ObserveResult{}, o.handOver("tenure", "others have their turn")
 		case err := <-o.broken:
 			a.suspect(ctx, o.cluster, err)
 		case <-o.renewed():
@@ -100,7 +101,8 @@ func (a *Activities) ObserveCluster(ctx context.Context, in ObserveInput) (Obser
 }
 
 // handOver makes Temporal place the observer anew, at once.
-func (o *observation) handOver(why string) error {
+func (o *observation) handOver(reason, why string) error {
+	o.Metrics.observer.handovers.WithLabelValues(reason).Inc()
 	again := failure.Transient(ReasonHandover, nil, "the observer of %s moves on after %s: %s", o.key, time.Since(o.began).Round(time.Second), why)
 	again.RetryAfter = 100 * time.Millisecond
 	return again
@@ -171,7 +173,12 @@ func (o *observation) soil() {
 		}
 	}
 	for _, r := range o.releases {
-		r.dirty = r.dirty || dirty[r.owner.Key()]
+		if since, changed := dirty[r.owner.Key()]; changed {
+			r.dirty = true
+			if r.since.IsZero() {
+				r.since = since
+			}
+		}
 		for gvk := range turned {
 			r.dirty = r.dirty || r.kinds[gvk]
 		}
@@ -252,15 +259,19 @@ const maxKinds = 50
 // tell says in the heartbeat what is seen.
 func (o *observation) tell() {
 	s := Sight{Since: o.began.UTC().Truncate(time.Second), Releases: len(o.releases)}
+	watches, bytes := 0, 0
 	if o.watches != nil {
 		for _, k := range o.watches.States() {
 			s.Objects += k.Objects
+			watches++
+			bytes += k.Bytes
 			if len(s.Kinds) < maxKinds {
 				s.Kinds = append(s.Kinds, KindSight{kindName(k.Kind), k.Objects, k.Seen.UTC().Truncate(time.Second), k.Problem})
 			}
 		}
 	}
 	o.beat.set(s)
+	o.Metrics.observer.sees(o.key, watches, s.Objects, bytes)
 }
 
 func kindName(gvk schema.GroupVersionKind) string {

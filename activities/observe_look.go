@@ -34,7 +34,9 @@ type observed struct {
 	rollout   int64
 	concluded time.Time
 	// dirty: something of it changed since the last look, which was at looked. due is when to look all the same, zero for never.
-	dirty       bool
+	dirty bool
+	// since is when the change was heard of that the next look is about, zero for none.
+	since       time.Time
 	looked, due time.Time
 	// health turns only when it lasts.
 	health observe.Steady
@@ -170,6 +172,10 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 	if !o.record(ctx, r, seen) {
 		return r.again(everyCheck)
 	}
+	if !r.since.IsZero() {
+		o.Metrics.observer.lag.Observe(time.Since(r.since).Seconds())
+		r.since = time.Time{}
+	}
 	if wait := o.remind(ctx, r, seen, now); wait > 0 && (next == 0 || next > wait) {
 		next = wait
 	}
@@ -288,6 +294,7 @@ func (o *observation) remind(ctx context.Context, r *observed, seen status.Obser
 		activity.GetLogger(ctx).Warn("cannot tell of drift", "release", r.owner.String(), "error", typesOf(err))
 		return min(wait, everyCheck)
 	}
+	o.Metrics.observer.kicks.WithLabelValues(o.key.Namespace, o.key.Name).Inc()
 	r.told = told
 	return wait
 }

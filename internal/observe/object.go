@@ -70,6 +70,15 @@ func (o Object) same(other Object) bool {
 	return o.Owner == other.Owner && o.Verdict == other.Verdict && o.Message == other.Message && slices.Equal(o.managers, other.managers)
 }
 
+// size is about how many bytes the object takes, were it the only one with its sets of fields. The zero Object has none.
+func (o Object) size() int {
+	n := len(o.Ref.Group) + len(o.Ref.Kind) + len(o.Ref.Namespace) + len(o.Ref.Name) + len(o.Owner) + len(o.Message)
+	for _, m := range o.managers {
+		n += len(m.name) + len(m.apiVersion) + len(m.fields.Value())
+	}
+	return n
+}
+
 // managedFields are those of the object, as far as they are kept.
 func (o Object) managedFields() []metav1.ManagedFieldsEntry {
 	out := make([]metav1.ManagedFieldsEntry, 0, len(o.managers))

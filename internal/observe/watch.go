@@ -40,14 +40,14 @@ type Watches struct {
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*kind
-	dirty map[string]bool // keys of the owners whose objects changed
+	dirty map[string]time.Time // keys of the owners whose objects changed, and since when that is known
 }
 
 // NewWatches follow nothing yet. failed hears of each failure of the target; it must not block. Each kind is listed anew once in audit.
 func NewWatches(t Target, audit time.Duration, failed func(error)) *Watches {
 	return &Watches{
 		target: t, changed: make(chan struct{}, 1), audit: audit, failed: failed,
-		kinds: map[schema.GroupVersionKind]*kind{}, dirty: map[string]bool{},
+		kinds: map[schema.GroupVersionKind]*kind{}, dirty: map[string]time.Time{},
 	}
 }
 
@@ -85,19 +85,20 @@ func (w *Watches) Close() {
 // Changed tells that something is to be looked at.
 func (w *Watches) Changed() <-chan struct{} { return w.changed }
 
-// TakeDirty gives the keys of the owners whose objects changed since the last call.
-func (w *Watches) TakeDirty() map[string]bool {
+// TakeDirty gives the keys of the owners whose objects changed since the last call, and when the first of them did.
+func (w *Watches) TakeDirty() map[string]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.dirty
-	w.dirty = map[string]bool{}
+	w.dirty = map[string]time.Time{}
 	return out
 }
 
 // KindState is how well the objects of one kind are seen.
 type KindState struct {
-	Kind    schema.GroupVersionKind
-	Objects int
+	Kind schema.GroupVersionKind
+	// Objects are kept of it, which take about so many Bytes.
+	Objects, Bytes int
 	// Since when it is followed.
 	Since time.Time
 	// Seen is when the server last said something of the kind, zero while it was never listed.
@@ -133,8 +134,8 @@ func (w *Watches) States() []KindState {
 
 func (w *Watches) mark(owners ...string) {
 	for _, owner := range owners {
-		if owner != "" {
-			w.dirty[owner] = true
+		if _, known := w.dirty[owner]; !known && owner != "" {
+			w.dirty[owner] = time.Now()
 		}
 	}
 	select {
@@ -151,13 +152,14 @@ type kind struct {
 
 	since      time.Time
 	objects    map[delivery.ObjectRef]Object
+	bytes      int
 	namespaced bool
 	seen       time.Time
 	problem    string
 }
 
 func (k *kind) state() KindState {
-	return KindState{Kind: k.gvk, Objects: len(k.objects), Since: k.since, Seen: k.seen, Problem: k.problem, Namespaced: k.namespaced}
+	return KindState{Kind: k.gvk, Objects: len(k.objects), Bytes: k.bytes, Since: k.since, Seen: k.seen, Problem: k.problem, Namespaced: k.namespaced}
 }
 
 // Delays between two tries to find a kind that is not served, or to watch one that fails.
@@ -293,6 +295,7 @@ func (k *kind) put(o any) error {
 	defer k.watches.mu.Unlock()
 	before, known := k.objects[object.Ref]
 	k.objects[object.Ref] = object
+	k.bytes += object.size() - before.size()
 	k.sawLocked()
 	if !known || !before.same(object) {
 		k.watches.mark(before.Owner, object.Owner)
@@ -310,6 +313,7 @@ func (k *kind) Delete(o any) error {
 	defer k.watches.mu.Unlock()
 	before := k.objects[object.Ref]
 	delete(k.objects, object.Ref)
+	k.bytes -= before.size()
 	k.sawLocked()
 	k.watches.mark(before.Owner)
 	return nil
@@ -338,7 +342,10 @@ func (k *kind) Replace(all []any, _ string) error {
 			owners[now.Owner] = true
 		}
 	}
-	k.objects = objects
+	k.objects, k.bytes = objects, 0
+	for _, o := range objects {
+		k.bytes += o.size()
+	}
 	k.sawLocked()
 	k.watches.mark(slices.Collect(maps.Keys(owners))...)
 	return nil
