@@ -28,11 +28,12 @@ func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.D
 			d.Prunes += apply.CountLeaving(rec, objects, r.Spec.TargetNamespace, r.Spec.CreateNamespace)
 		}
 	}
-	var approval *v1alpha1.Approval
-	if delivery.NeedsApproval(r, d) {
-		if approval, err = a.approval(ctx, r, d); err != nil {
-			return nil, nil, err
-		}
+	approval, err := a.approval(ctx, r, d) // also where none is needed: this render voids those of others
+	if err != nil {
+		return nil, nil, err
+	}
+	if !delivery.NeedsApproval(r, d) {
+		approval = nil
 	}
 	hold, err = delivery.HoldFor(r, d, approval, time.Now())
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.temporal.io/sdk/activity"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -37,32 +38,38 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 	if out.Waited {
 		return out, nil
 	}
-	if pinned := r.Spec.PinnedRender != ""; pinned {
-		return a.checkPinned(ctx, r, c, in.Revision)
+	inputs, source, err := a.inputsNow(ctx, r, c, in)
+	switch f, ok := failure.As(err); {
+	case ok && f.Terminal:
+		return out, nil // the render meets it again, and says so
+	case err != nil:
+		return CheckResult{}, err
+	}
+	switch cluster := delivery.ClusterIdentity(c); {
+	case delivery.UpToDate(&r.Status, inputs, cluster):
+		out.UpToDate = true
+		return out, a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.UpToDate(r, source) })
+	case in.Listed && delivery.Failed(r, inputs, cluster):
+		out.UpToDate = true
+		if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+			out.Reason, out.Message = ready.Reason, cut(ready.Message)
+		}
+	}
+	return out, nil
+}
+
+// inputsNow is the digest of what a render would depend on, and the source as the status has it, nil while a kept render is to be
+// delivered.
+func (a *Activities) inputsNow(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, in RevisionInput) (inputs string, source *v1alpha1.SourceStatus, err error) {
+	if r.Spec.PinnedRender != "" {
+		return delivery.InputsDigest(r, c, in.Revision), nil, nil
 	}
 	read, err := readInputs(ctx, a.Hub, r, c)
-	if f, ok := failure.As(err); ok && f.Terminal {
-		return out, nil // the render meets it again, and says so
-	}
 	if err != nil {
-		return CheckResult{}, err
+		return "", nil, err
 	}
 	if delivery.IsChart(r) {
 		read.reads = append(read.reads, delivery.ReadAPIs(c.Status.APIDigest))
 	}
-	if !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, in.Revision, read.reads...), delivery.ClusterIdentity(c)) {
-		return out, nil
-	}
-	out.UpToDate = true
-	return out, a.Status.Release(ctx, r, func(r *v1alpha1.Release) {
-		status.UpToDate(r, &v1alpha1.SourceStatus{Revision: in.Revision, Digest: in.Digest})
-	})
-}
-
-// checkPinned tells whether there is anything to do while a kept render is to be delivered.
-func (a *Activities) checkPinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) (CheckResult, error) {
-	if !delivery.UpToDate(&r.Status, delivery.InputsDigest(r, c, revision), delivery.ClusterIdentity(c)) {
-		return CheckResult{Life: Alive}, nil
-	}
-	return CheckResult{Life: Alive, UpToDate: true}, a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.UpToDate(r, nil) })
+	return delivery.InputsDigest(r, c, in.Revision, read.reads...), &v1alpha1.SourceStatus{Revision: in.Revision, Digest: in.Digest}, nil
 }

@@ -117,6 +117,8 @@ type RevisionInput struct {
 	Key      delivery.Key `json:"key"`
 	Revision string       `json:"revision"`
 	Digest   string       `json:"digest"`
+	// Listed: nothing is known to have changed. A rollout that failed is then not tried again.
+	Listed bool `json:"listed,omitempty"`
 }
 
 // CheckResult is what the gate found when it was open.
@@ -124,8 +126,10 @@ type CheckResult struct {
 	Life Life `json:"life"`
 	// Waited: the gate was closed at first, so the source may be older than the wait.
 	Waited bool `json:"waited,omitempty"`
-	// UpToDate: the last rollout delivered these very inputs.
-	UpToDate bool `json:"upToDate,omitempty"`
+	// UpToDate: there is nothing to do, since the last rollout delivered these very inputs, or failed with them, for a Reason.
+	UpToDate bool   `json:"upToDate,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
 }
 
 // RenderResult is what a render calls for.

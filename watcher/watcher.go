@@ -178,7 +178,11 @@ func accepts(c *v1alpha1.Cluster) string { return c.Annotations[v1alpha1.Annotat
 func (w *watcher) onRelease() handler.TypedEventHandler[*v1alpha1.Release, request] {
 	return handler.TypedFuncs[*v1alpha1.Release, request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Release], q queue) {
-			q.Add(requestFor(e.Object, delivery.KickChanged))
+			reason := delivery.KickChanged
+			if e.IsInInitialList {
+				reason = delivery.KickListed
+			}
+			q.Add(requestFor(e.Object, reason))
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.Release], q queue) {
 			switch {

@@ -26,8 +26,10 @@ type inbox struct {
 
 // mail is what an inbox held, all kicks folded into one.
 type mail struct {
-	uid      string
-	changed  bool
+	uid     string
+	changed bool
+	// listed: it may have changed while no watcher ran.
+	listed   bool
 	resync   bool
 	deleting bool
 	forced   bool
@@ -75,6 +77,8 @@ func (i *inbox) drain() mail {
 		switch k.Reason {
 		case delivery.KickDeleting:
 			m.deleting = true
+		case delivery.KickListed:
+			m.listed = true
 		case delivery.KickResync, delivery.KickSuspected:
 			m.resync = true // a probe, unless one is running or backing off
 		default:

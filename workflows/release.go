@@ -62,6 +62,8 @@ type release struct {
 	// again: a reconcile was cut short, or ended in something that a new one has to settle, after a pause.
 	again bool
 	pause time.Duration
+	// listed: a reconcile has no other reason than that the watcher has begun, or this workflow, for a Release that was there.
+	listed bool
 }
 
 // Outcome is what a reconcile found.
@@ -103,8 +105,10 @@ func (r *release) run(ctx workflow.Context) error {
 		if m.changed || m.forced {
 			r.cleanAnew(ctx)
 		}
-		r.fresh = r.fresh || m.changed || m.forced
+		r.fresh = r.fresh || m.changed || m.forced || m.listed
 		due := m.changed || m.forced || heard || r.again || !workflow.Now(ctx).Before(r.next)
+		r.listed = (r.next.IsZero() || m.listed && !due) && !m.changed && !m.forced
+		due = due || m.listed
 		if grown(ctx) && r.rollout == nil && !r.inbox.owes() {
 			due = r.stopCleaning(ctx) || due // the look that is due then finds it again
 			if r.inbox.quiet(ctx) {
@@ -141,7 +145,7 @@ func (r *release) run(ctx workflow.Context) error {
 func (r *release) goOn(ctx workflow.Context, due bool) error {
 	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word}
 	if due || r.hear() {
-		next.Next, next.Word = time.Time{}, delivery.Word{}
+		next.Next, next.Word = workflow.Now(ctx), delivery.Word{}
 	}
 	return workflow.NewContinueAsNewError(ctx, Release, next)
 }
@@ -209,9 +213,13 @@ const pauseAfterFailure = 10 * time.Second
 // good is an outcome.
 func (r *release) reconcile(ctx workflow.Context, forced bool) error {
 	r.again, r.until = false, time.Time{}
+	due := r.next
 	err := r.pass(ctx, forced)
 	r.turn++
 	r.next = workflow.Now(ctx).Add(delivery.Jitter(r.interval, r.key.UID, r.turn))
+	if r.listed && !due.IsZero() && due.Before(r.next) {
+		r.next = due // watchers that begin often do not put it off
+	}
 	if !r.until.IsZero() && r.until.Before(r.next) {
 		r.next = r.until
 	}
@@ -253,9 +261,10 @@ func (r *release) pass(ctx workflow.Context, forced bool) error {
 			r.outcome.Reason, r.outcome.Message = r.word.Reason, r.word.Message
 			return nil
 		}
-		at := activities.RevisionInput{Key: r.key, Revision: fetched.Revision, Digest: fetched.Digest}
+		at := activities.RevisionInput{Key: r.key, Revision: fetched.Revision, Digest: fetched.Digest, Listed: r.listed}
 		checked, err := do(ctx, r, checkCluster, forced, "gate: is Cluster "+fetched.Cluster+" reachable?", at)
 		if err != nil || r.ended(checked.Life) || checked.UpToDate {
+			r.outcome.Reason, r.outcome.Message = checked.Reason, checked.Message
 			return err
 		}
 		if checked.Waited {

@@ -39,6 +39,8 @@ type hub struct {
 	upToDate bool
 	rollout  int64
 	apply    activities.StepResult
+	// noteListed: a look because a watcher began is told from others.
+	noteListed bool
 }
 
 func closedGate() error {
@@ -59,7 +61,10 @@ func (h *hub) install(env *testsuite.TestWorkflowEnvironment) {
 		h.note("fetch")
 		return activities.FetchResult{Life: activities.Alive, Revision: "main@sha1:1", Cluster: "east", Interval: time.Hour}, nil
 	}).Maybe()
-	env.OnActivity(acts.CheckCluster, mock.Anything, mock.Anything).Return(func(context.Context, activities.RevisionInput) (activities.CheckResult, error) {
+	env.OnActivity(acts.CheckCluster, mock.Anything, mock.Anything).Return(func(_ context.Context, in activities.RevisionInput) (activities.CheckResult, error) {
+		if h.noteListed && in.Listed {
+			h.note("listed")
+		}
 		if h.closed != 0 {
 			h.closed--
 			waited = true
@@ -289,6 +294,27 @@ func TestAResyncLeavesAReleaseAtRestAlone(t *testing.T) {
 		stop(env, 70*time.Minute)
 	})
 	expect(t, h, "fetch, open, fetch, open")
+}
+
+func TestAWatcherThatBeginsMakesAReleaseLookForWhatItMissed(t *testing.T) {
+	listed := delivery.Kick{UID: "r-1", Reason: delivery.KickListed}
+	for name, tc := range map[string]struct {
+		first delivery.Kick
+		want  string
+	}{
+		"one that runs":           {edited, "fetch, open, fetch, listed, open, fetch, open"},
+		"one that begins with it": {listed, "fetch, listed, open, fetch, listed, open, fetch, open"},
+	} {
+		h := &hub{upToDate: true, noteListed: true}
+		env := newEnv(t)
+		h.install(env)
+		at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, tc.first) })
+		at(env, 40*time.Minute, func() { env.SignalWorkflow(delivery.SignalKick, listed) })
+		stop(env, 70*time.Minute) // the interval of an hour is not put off
+		env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
+		t.Log(name)
+		expect(t, h, tc.want)
+	}
 }
 
 func TestALateKickOfAnEarlierLifeIsNotBelieved(t *testing.T) {

@@ -299,3 +299,17 @@ func TestTheSyncPolicySetsThePaceOfRetries(t *testing.T) {
 		return nil
 	})
 }
+
+func TestAnApprovalThatNothingWaitedForIsVoidOnceAnotherRenderIsDelivered(t *testing.T) {
+	s := newScene(t)
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "one")
+	r := s.release("app", "prod", "greeting")
+	early := s.approve("app", s.awaitDelivered("app").Status.Rollout.Digest)
+	s.edit("greeting", "two")
+	s.awaitApproval(early, v1alpha1.ApprovalVoid)
+	change(s, r, func(r *v1alpha1.Release) { r.Spec.SyncPolicy.Mode = v1alpha1.SyncManual })
+	s.edit("greeting", "one")
+	s.awaitPending("app", v1alpha1.ReasonAwaitingApproval)
+	s.wantText(alpha, "greeting", "two")
+}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kumodo.io/convoy/api/v1alpha1"
 )
 
@@ -33,4 +35,67 @@ func TestAReleaseWhoseWorkflowSomebodyEndedIsReconciledAgainAfterTheNextResync(t
 	if got := s.getRelease("app").Status.Rollout.Number; got != 1 {
 		t.Errorf("rollout %d, want no other than the first", got)
 	}
+}
+
+// TestAStartDoesNotRepeatARolloutThatFailed runs alone: it stops convoy, and empties Temporal.
+func TestAStartDoesNotRepeatARolloutThatFailed(t *testing.T) {
+	s := newSerialScene(t)
+	told := s.listen()
+	s.readyCluster("prod", alpha)
+	s.greeting("source", "hello")
+	s.greeting("changed", "hello")
+	broken := func(source string) {
+		s.release(source, "prod", source, hooked(
+			newHook("no", v1alpha1.HookPreApply, func(h *v1alpha1.Hook) { h.HTTP = &v1alpha1.HookHTTP{URL: "https://169.254.169.254/"} }), told.hook("told", v1alpha1.HookOnFailure),
+		))
+		s.awaitRelease(source, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHookFailed)
+	}
+	broken("source")
+	broken("changed")
+	s.eventually("both failures were told", func(context.Context) error {
+		if n := len(told.told()); n != 2 {
+			return fmt.Errorf("%d were", n)
+		}
+		return nil
+	})
+	s.must(shared.stop())
+	s.edit("changed", "something else")
+	s.must(shared.start(s.ctx))
+	s.awaitNumber("changed", 2)
+	s.must(shared.kill())
+	s.must(local.Temporal.Kill())
+	s.must(local.Temporal.Start(s.ctx))
+	s.must(shared.start(s.ctx))
+	s.eventually("both have been looked at", func(ctx context.Context) error {
+		for _, name := range []string{"source", "changed"} {
+			now, err := temporal.DescribeWorkflow(ctx, s.releaseWorkflow(name), "")
+			if err != nil {
+				return err
+			}
+			if n := now.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength(); n < 12 || now.RawResponse.GetPendingActivities() != nil {
+				return fmt.Errorf("the workflow of %s has %d events", name, n)
+			}
+		}
+		return nil
+	})
+	for name, want := range map[string]int64{"source": 1, "changed": 2} {
+		if r := s.getRelease(name); r.Status.Rollout.Number != want {
+			t.Errorf("%s is at rollout %d, want %d", name, r.Status.Rollout.Number, want)
+		}
+	}
+	change(s, &v1alpha1.Release{ObjectMeta: s.meta("source")}, func(r *v1alpha1.Release) {
+		r.Annotations = map[string]string{v1alpha1.AnnotationRequestedAt: "again"}
+	})
+	s.awaitNumber("source", 2)
+}
+
+// awaitNumber waits until a rollout has failed.
+func (s *scene) awaitNumber(release string, number int64) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("rollout %d of %s has failed", number, release), func(context.Context) error {
+		if o := s.getRelease(release).Status.Rollout; o.Number != number || o.Phase != v1alpha1.RolloutFailed {
+			return fmt.Errorf("rollout %d is %s", o.Number, o.Phase)
+		}
+		return nil
+	})
 }

@@ -22,6 +22,8 @@ type KickReason string
 const (
 	// KickChanged: the object itself was created or changed.
 	KickChanged KickReason = "Changed"
+	// KickListed: the watcher began, and found the object there. It may have changed meanwhile.
+	KickListed KickReason = "Listed"
 	// KickDependency: a Secret or ConfigMap that it reads changed.
 	KickDependency KickReason = "Dependency"
 	// KickResync: nothing changed; the periodic resync of the informer came round.

@@ -34,6 +34,13 @@ func UpToDate(s *v1alpha1.ReleaseStatus, inputs, cluster string) bool {
 	return s.InputsDigest == inputs && delivered(s, cluster) && s.RenderRef != nil && s.RenderRef.Digest == s.Rollout.Digest
 }
 
+// Failed reports whether the last rollout failed with these inputs, on the same cluster, and nobody has asked for another try since.
+func Failed(r *v1alpha1.Release, inputs, cluster string) bool {
+	s := &r.Status
+	return s.InputsDigest == inputs && s.Rollout != nil && s.Rollout.Phase == v1alpha1.RolloutFailed && s.Rollout.Cluster == cluster &&
+		s.RenderRef != nil && s.RenderRef.Digest == s.Rollout.Digest && s.LastHandledReconcileAt == r.Annotations[v1alpha1.AnnotationRequestedAt]
+}
+
 func delivered(s *v1alpha1.ReleaseStatus, cluster string) bool {
 	return s.Rollout != nil && s.Rollout.Phase == v1alpha1.RolloutSucceeded && s.Rollout.Cluster == cluster
 }
