@@ -44,6 +44,12 @@ func object(args []string, kinds ...kind) (kind, string, error) {
 	want := make([]string, len(kinds))
 	for i, k := range kinds {
 		want[i] = k.singular + " NAME"
+		if len(args) == 1 && !given {
+			want[i] = k.singular + " " + word
+		}
+	}
+	if len(args) == 1 && !given {
+		return kind{}, "", fmt.Errorf("which %s? give %s", word, strings.Join(want, " or "))
 	}
 	return kind{}, "", fmt.Errorf("%q names nothing that this command works on; give %s", strings.Join(args, " "), strings.Join(want, " or "))
 }

@@ -100,9 +100,10 @@ func (c *comparison) run(cmd *cobra.Command, flags *hubFlags, args []string) (in
 			return 0, err
 		}
 	}
-	differ, err := compare(cmd.OutOrStdout(), from, w.name, pairs(applied.All(), w.content.All()))
+	all := pairs(applied.All(), w.content.All())
+	differ, err := compare(cmd.OutOrStdout(), from, w.name, all)
 	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the render of the last rollout and the %s one\n", differ, len(w.content.All()), w.name)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the render of the last rollout and the %s one\n", differ, len(all), w.name)
 	}
 	return differ, err
 }

@@ -359,7 +359,7 @@ func TestArgumentsNameObjectsAsInKubectl(t *testing.T) {
 		{"Releases.core.convoy.kumodo.io/app", []kind{releaseKind}, "release app", ""},
 		{"app", []kind{releaseKind}, "release app", ""},
 		{"cluster app", []kind{releaseKind, clusterKind}, "cluster app", ""},
-		{"app", []kind{releaseKind, clusterKind}, "", "give release NAME or cluster NAME"},
+		{"app", []kind{releaseKind, clusterKind}, "", "which app? give release app or cluster app"},
 		{"release", []kind{releaseKind}, "", "which release? give its name, as in release/NAME"},
 		{"release/", []kind{releaseKind}, "", "which release?"},
 		{"release a/b", []kind{releaseKind}, "", "which release?"},

@@ -50,6 +50,9 @@ func (b *rollback) run(cmd *cobra.Command, h *hub, name string) error {
 	if !b.undo {
 		done = "is pinned to render " + r.Spec.PinnedRender
 	}
+	if r.Spec.Suspend {
+		done += ", once it is resumed: it is suspended"
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "Release %s/%s %s\n", r.Namespace, r.Name, done)
 	return b.until(cmd.Context(), h, name, cmd.ErrOrStderr(), func(now *v1alpha1.Release) bool {
 		return now.Status.ObservedGeneration >= r.Generation

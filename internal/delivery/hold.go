@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,11 @@ func HoldFor(r *v1alpha1.Release, d Due, approval *v1alpha1.Approval, now time.T
 	if NeedsApproval(r, d) && approval == nil {
 		what := fmt.Sprintf("rollout %d waits for an Approval of %s", d.Number, d.Digest)
 		if r.Spec.SyncPolicy.Mode != v1alpha1.SyncManual {
-			what += fmt.Sprintf(", because it would remove %d objects from the cluster", d.Prunes)
+			objects := "objects"
+			if d.Prunes == 1 {
+				objects = "object"
+			}
+			what += fmt.Sprintf(", because it would remove %d %s from the cluster", d.Prunes, objects)
 		}
 		return &Hold{Reason: v1alpha1.ReasonAwaitingApproval, Message: what}, nil
 	}
@@ -55,7 +60,7 @@ func HoldFor(r *v1alpha1.Release, d Due, approval *v1alpha1.Approval, now time.T
 		return nil, err
 	}
 	if opens.IsZero() {
-		return &Hold{Reason: v1alpha1.ReasonOutsideWindow, Message: fmt.Sprintf("rollout %d waits for a window of the sync policy, and none ever opens", d.Number)}, nil
+		return nil, errors.New("syncPolicy.windows: none of them opens within five years")
 	}
 	return &Hold{
 		Reason: v1alpha1.ReasonOutsideWindow, Until: opens,

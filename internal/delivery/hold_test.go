@@ -29,17 +29,16 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 		reason   string
 		message  string
 	}{
-		"an automatic one for nothing":                        {func(*v1alpha1.Release) {}, pruning, nil, "", ""},
-		"a manual one for an Approval":                        {manual, due, nil, v1alpha1.ReasonAwaitingApproval, "rollout 4 waits for an Approval of sha256:b"},
-		"a manual one that is approved for nothing":           {manual, due, given, "", ""},
-		"a manual one that is tried again for nothing":        {both(manual, rolledOut("sha256:b", "c-1", v1alpha1.RolloutFailed)), due, nil, "", ""},
-		"a manual one to another cluster for an Approval":     {both(manual, rolledOut("sha256:b", "c-2", v1alpha1.RolloutSucceeded)), due, nil, v1alpha1.ReasonAwaitingApproval, "sha256:b"},
-		"one that removes nothing for nothing":                {confirm, due, nil, "", ""},
-		"one that removes something for an Approval":          {confirm, pruning, nil, v1alpha1.ReasonAwaitingApproval, "would remove 2 objects"},
-		"one outside all windows for the next":                {closed, due, nil, v1alpha1.ReasonOutsideWindow, "the next one opens at 2026-03-02T21:00:00Z"},
-		"one without an Approval for that first":              {both(manual, closed), due, nil, v1alpha1.ReasonAwaitingApproval, ""},
-		"one with an Approval for the window":                 {both(manual, closed), due, given, v1alpha1.ReasonOutsideWindow, ""},
-		"one whose windows never open for somebody to notice": {neverOpen, due, nil, v1alpha1.ReasonOutsideWindow, "none ever opens"},
+		"an automatic one for nothing":                    {func(*v1alpha1.Release) {}, pruning, nil, "", ""},
+		"a manual one for an Approval":                    {manual, due, nil, v1alpha1.ReasonAwaitingApproval, "rollout 4 waits for an Approval of sha256:b"},
+		"a manual one that is approved for nothing":       {manual, due, given, "", ""},
+		"a manual one that is tried again for nothing":    {both(manual, rolledOut("sha256:b", "c-1", v1alpha1.RolloutFailed)), due, nil, "", ""},
+		"a manual one to another cluster for an Approval": {both(manual, rolledOut("sha256:b", "c-2", v1alpha1.RolloutSucceeded)), due, nil, v1alpha1.ReasonAwaitingApproval, "sha256:b"},
+		"one that removes nothing for nothing":            {confirm, due, nil, "", ""},
+		"one that removes something for an Approval":      {confirm, pruning, nil, v1alpha1.ReasonAwaitingApproval, "would remove 2 objects"},
+		"one outside all windows for the next":            {closed, due, nil, v1alpha1.ReasonOutsideWindow, "the next one opens at 2026-03-02T21:00:00Z"},
+		"one without an Approval for that first":          {both(manual, closed), due, nil, v1alpha1.ReasonAwaitingApproval, ""},
+		"one with an Approval for the window":             {both(manual, closed), due, given, v1alpha1.ReasonOutsideWindow, ""},
 	}
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	for name, tc := range cases {
@@ -137,5 +136,12 @@ func TestWhatBeganARolloutIsNamed(t *testing.T) {
 				t.Errorf("it is %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestWindowsOfWhichNoneOpensAreAnError(t *testing.T) {
+	_, err := delivery.HoldFor(release(neverOpen), delivery.Due{Number: 4, Digest: "sha256:b", Cluster: "c-1"}, nil, time.Now())
+	if err == nil || !strings.Contains(err.Error(), "none of them opens") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func scheduleOf(w v1alpha1.SyncWindow) (cron.Schedule, error) {
 	}
 	schedule, err := fiveFields.Parse(w.Schedule)
 	if err != nil {
-		return nil, fmt.Errorf("schedule %q is not minute, hour, day of month, month and day of week of cron", w.Schedule)
+		return nil, fmt.Errorf("schedule %q is not minute, hour, day of month, month and day of week (0 is Sunday) of cron: %w", w.Schedule, err)
 	}
 	if w.TimeZone == "Local" { // that of the machine that convoy happens to run on
 		return nil, fmt.Errorf("timeZone %q is not in the IANA database", w.TimeZone)
