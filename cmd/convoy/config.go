@@ -47,6 +47,7 @@ type config struct {
 	ObserverClusters int
 	HealthAddress    string
 	MetricsAddress   string
+	PprofAddress     string
 	WebhookAddress   string
 	LogFormat        string
 	Verbose          bool
@@ -82,6 +83,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.StopTimeout, "stop-timeout", 20*time.Second, "time that running steps have to end when the process stops; keep it below the grace period of the pod")
 	f.StringVar(&c.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of /metrics; 0 for none")
+	f.StringVar(&c.PprofAddress, "pprof-address", "", "address of the profiles of the Go runtime, such as localhost:6060: they hold what is in memory; none when empty")
 	f.StringVar(&c.WebhookAddress, "webhook-address", "", "address at which the watcher is told of pushes, such as :9292; none when empty")
 	f.StringVar(&c.LogFormat, "log-format", "json", "json or text")
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")

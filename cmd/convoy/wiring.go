@@ -147,7 +147,7 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 
 func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: s, HealthProbeBindAddress: c.HealthAddress, Metrics: server.Options{BindAddress: c.MetricsAddress},
+		Scheme: s, HealthProbeBindAddress: c.HealthAddress, Metrics: server.Options{BindAddress: c.MetricsAddress}, PprofBindAddress: c.PprofAddress,
 		Cache: cache.Options{SyncPeriod: &c.ResyncPeriod}, GracefulShutdownTimeout: new(c.StopTimeout + 10*time.Second),
 	})
 	if err != nil {

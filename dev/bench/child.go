@@ -26,10 +26,10 @@ type child struct {
 	err     error // how it ended, once done is closed
 }
 
-// startConvoy starts convoy with the flags that a default deployment has, but for ports, which would collide, loopback,
+// startConvoy starts convoy, under a name of its own, with the flags that a default deployment has, but for ports, which would collide, loopback,
 // where everything is, and what more says. It must be called by the main goroutine: Linux kills the child when the thread that started it ends.
-func startConvoy(local *env.Env, program string, more ...string) (*child, error) {
-	dir := filepath.Join(local.Dir(), "convoy")
+func startConvoy(local *env.Env, program, name string, more ...string) (*child, error) {
+	dir := filepath.Join(local.Dir(), name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -77,6 +77,13 @@ func version(ctx context.Context, program string) (string, error) {
 		return "", fmt.Errorf("ask convoy for its version: %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// kill ends convoy as a crash does.
+func (c *child) kill() error {
+	err := c.cmd.Process.Kill()
+	<-c.done
+	return err
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }

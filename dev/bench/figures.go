@@ -59,8 +59,12 @@ type state struct {
 
 // programs maps the name of each program to its processes.
 func (w *world) programs() map[string][]int {
+	convoys := []int{w.convoy.pid()}
+	for _, c := range w.observers {
+		convoys = append(convoys, c.pid())
+	}
 	return map[string][]int{
-		inConvoy:   {w.convoy.pid()},
+		inConvoy:   convoys,
 		inTemporal: slices.Collect(maps.Values(w.local.Temporal.PIDs())),
 		inHub:      slices.Collect(maps.Values(w.local.Hub.PIDs())),
 		inTarget:   slices.Collect(maps.Values(w.local.Targets[0].PIDs())),

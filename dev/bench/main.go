@@ -50,7 +50,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	f.IntVar(&o.N, "n", 0, "number of Releases, by default 100, in the suite sources 300, or of Clusters, by default 1000, in the suite observe 100")
 	f.IntVar(&o.M, "m", 0, "number of ConfigMaps of each Release; default: 4, in the suites clusters and sources 1, in the suite observe 10")
 	f.IntVar(&o.Dead, "dead", 0, "suite clusters: how many of the Clusters do not answer; default: 50, or a tenth of fewer than 500")
-	f.IntVar(&o.R, "r", 0, "suite clusters: number of Releases to healthy Clusters, by default 200; suite observe: of each Cluster, by default 10")
+	f.IntVar(&o.R, "r", 0, "suite clusters: number of Releases to healthy Clusters, by default 200; suite observe: of each Cluster, by default 10, at least 3")
 	f.IntVar(&o.Pairs, "pairs", 3, "suite clusters: pairs of rounds with and without trouble")
 	f.DurationVar(&o.Resync, "resync", time.Minute, "suite clusters: the resync period of convoy")
 	f.DurationVar(&o.Poll, "poll", 10*time.Second, "suite sources: the pollInterval of the Releases, at least 5s")
@@ -91,7 +91,7 @@ func (o *options) complete() error {
 	case suiteSources:
 		o.N, o.M, o.Dead = cmp.Or(o.N, 300), cmp.Or(o.M, 1), 0
 	case suiteObserve:
-		o.N, o.M, o.R, o.Dead = cmp.Or(o.N, 100), cmp.Or(o.M, 10), cmp.Or(o.R, 10), 0
+		o.N, o.M, o.R, o.Dead = cmp.Or(o.N, 100), cmp.Or(o.M, 10), max(cmp.Or(o.R, 10), 3), 0
 	case suiteClusters:
 		o.R = cmp.Or(o.R, 200)
 		o.N, o.M = cmp.Or(o.N, 1000), cmp.Or(o.M, 1)

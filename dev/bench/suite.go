@@ -67,8 +67,11 @@ func newSuite(w *world) suite {
 
 // convoyFlags are the flags of convoy, besides those of a default deployment, under which a suite is measured.
 func (o options) convoyFlags() []string {
-	if o.Suite == suiteClusters {
+	switch o.Suite {
+	case suiteClusters:
 		return []string{"--resync-period=" + o.Resync.String()}
+	case suiteObserve:
+		return []string{"--roles=watcher,worker"}
 	}
 	return nil
 }

@@ -31,12 +31,14 @@ type world struct {
 	progress io.Writer
 	local    *env.Env
 	convoy   *child
-	temporal temporalclient.Client
-	hub      client.Client // the bench's own, without a cache
-	target   client.Client
-	clusters *kept[*v1alpha1.Cluster]
-	releases *kept[*v1alpha1.Release]
-	calls    ownCalls
+	// observers are more processes of convoy, of the role observer alone.
+	observers []*child
+	temporal  temporalclient.Client
+	hub       client.Client // the bench's own, without a cache
+	target    client.Client
+	clusters  *kept[*v1alpha1.Cluster]
+	releases  *kept[*v1alpha1.Release]
+	calls     ownCalls
 }
 
 // newWorld starts everything.
@@ -60,13 +62,16 @@ func newWorld(ctx context.Context, o options, progress io.Writer) (w *world, err
 	if err := w.connect(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the environment: %w", err)
 	}
-	w.convoy, err = startConvoy(w.local, o.Convoy, o.convoyFlags()...)
+	w.convoy, err = startConvoy(w.local, o.Convoy, "convoy", o.convoyFlags()...)
 	return w, err
 }
 
 // close ends everything.
 func (w *world) close() error {
 	var errs []error
+	for _, c := range w.observers {
+		errs = append(errs, c.stop())
+	}
 	if w.convoy != nil {
 		errs = append(errs, w.convoy.stop())
 	}

@@ -1,0 +1,34 @@
+package connect
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestListsAreCompressedAndWatchesAreNot(t *testing.T) {
+	var mu sync.Mutex
+	accepts := map[bool]string{} // by whether it is a watch
+	server, ca := stub(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		accepts[watching(r)] = r.Header.Get("Accept-Encoding")
+		mu.Unlock()
+		always(http.StatusOK, "application/json", `{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"1"},"items":[]}`)(w, r)
+	})
+	maps := clientOf(t, kubeconfigFor(server.URL, ca, "{token: t}"), Options{}).Dynamic.Resource(configMaps).Namespace("d")
+	if _, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := maps.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch.Stop()
+	mu.Lock()
+	defer mu.Unlock()
+	if accepts[false] != "gzip" || accepts[true] != "identity" {
+		t.Errorf("a list accepts %q, a watch %q", accepts[false], accepts[true])
+	}
+}
