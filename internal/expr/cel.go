@@ -226,7 +226,7 @@ func compile(key programKey) (program cel.Program, err error) {
 	}
 	options := []cel.ProgramOption{cel.InterruptCheckFrequency(checkFrequency), cel.CustomDecoratorV2(bounds.decorate)}
 	if key.purpose == forObject || key.purpose == forText {
-		options = append(options, cel.CostLimit(objectCost))
+		options = append(options, cel.CostLimit(objectCost), cel.InterruptCheckFrequency(1)) // one turn may look at all of a large object
 	}
 	return env.Program(ast, options...)
 }

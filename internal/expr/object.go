@@ -8,9 +8,9 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// objectCost is what one evaluation over an object may cost: conditions of a long status are a hundredth of it. An object is looked at
+// objectCost is what one evaluation over an object may cost: a look through a list of a thousand takes a third of it. An object is looked at
 // whenever it changes, so this is less than a render may spend.
-const objectCost = 100_000
+const objectCost = 20_000
 
 // OfObject is an expression over object, and nothing else, that is compiled once and evaluated with many objects. It is safe for
 // concurrent use.

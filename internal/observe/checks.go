@@ -19,8 +19,8 @@ import (
 const (
 	// judgeTime is how long the expressions about one object may take. Their cost ends them much earlier, unless a value is very large.
 	judgeTime = time.Second
-	// rest is how long the checks of a Release are not asked any more after they took too long: others wait for the same watch.
-	rest = time.Minute
+	// restTime is how long the checks of a Release are not asked any more after they took too long: others wait for the same watch.
+	restTime = time.Minute
 )
 
 // Checks are the health checks of one Release, compiled. nil has none. They are safe for concurrent use.
@@ -169,7 +169,7 @@ func (c *Checks) Health(o *unstructured.Unstructured) (verdict Verdict, message 
 	defer cancel()
 	verdict, message = k.judge(ctx, o)
 	if ctx.Err() != nil {
-		c.resting.Store(time.Now().Add(rest).UnixNano())
+		c.resting.Store(time.Now().Add(restTime).UnixNano())
 	}
 	return verdict, message, false
 }

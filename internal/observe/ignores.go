@@ -14,7 +14,7 @@ import (
 
 // What the expressions of all rules of a Release may cost in one look at its objects, and how long they may take.
 const (
-	lookCost = 2_000_000
+	lookCost = 200_000
 	lookTime = time.Second
 )
 
