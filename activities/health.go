@@ -75,6 +75,7 @@ func untilRenewed(ctx context.Context, conn *connect.Client) (context.Context, c
 // untilChecksChange calls changed when the health checks of a Release are others than these. Whoever mends a check that is never true is
 // not to wait for the timeout.
 func (a *Activities) untilChecksChange(ctx context.Context, changed func(), r *v1alpha1.Release) {
+	r = r.DeepCopy() // a step brings its own up to date
 	follow := func(ctx context.Context) {
 		w, err := a.Hub.Watch(ctx, &v1alpha1.ReleaseList{}, client.InNamespace(r.Namespace), client.MatchingFields{"metadata.name": r.Name})
 		if err != nil {

@@ -194,7 +194,7 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 		return r.again(everyCheck)
 	}
 	r.looked = now
-	report := o.watches.Judge(r.wish(content, seen.LooksForDrift), now)
+	report := o.watches.Judge(ctx, r.wish(content, seen.LooksForDrift), now)
 	if report.Outdated && len(report.Unseen) == 0 || slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
 		return r.again(everyRelease)
 	}

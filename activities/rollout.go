@@ -186,6 +186,9 @@ func (a *Activities) rebuilt(ctx context.Context, r *v1alpha1.Release, c *v1alph
 func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Release)) (superseded bool, err error) {
 	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
 		if superseded = !s.asked(r); !superseded {
+			if s.still == nil { // a newer generation may have rendered to the same since the step began
+				r.Generation = max(r.Status.Rollout.Generation, 1)
+			}
 			change(r)
 			if s.warnings != nil {
 				status.Warned(r, *s.warnings)

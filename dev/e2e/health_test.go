@@ -217,7 +217,7 @@ func TestADeploymentWhoseDeadlineIsOverFailsTheRolloutAtOnce(t *testing.T) {
 	s.release("app", "prod", "source")
 	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonUnhealthy)
 	r := s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUnhealthy)
-	s.wantMessage(r.Status.Conditions, v1alpha1.ConditionReady, "1 of 1 objects failed", "Deployment.apps "+s.ns+"/web")
+	s.wantMessage(r.Status.Conditions, v1alpha1.ConditionReady, "1 of 2 objects failed", "Deployment.apps "+s.ns+"/web")
 	ended := r.Status.History[0]
 	if took := ended.EndTime.Sub(ended.StartTime.Time); took > r.Spec.SyncPolicy.Timeout.Duration/2 {
 		t.Errorf("it took %s", took)

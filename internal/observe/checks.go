@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -150,7 +149,7 @@ func (c *Checks) rested() time.Duration {
 }
 
 // Health judges a live object: by the first check that selects it, else as Health does. final: its failure is not worth a second look.
-func (c *Checks) Health(o *unstructured.Unstructured) (verdict Verdict, message string, final bool) {
+func (c *Checks) Health(ctx context.Context, o *unstructured.Unstructured) (verdict Verdict, message string, final bool) {
 	k := c.of(delivery.RefOf(o))
 	switch {
 	case k == nil:
@@ -165,10 +164,10 @@ func (c *Checks) Health(o *unstructured.Unstructured) (verdict Verdict, message 
 	case c.rested() > 0:
 		return InProgress, k.subject + ": the expressions took too long; they are evaluated again in a minute", false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), judgeTime)
+	limited, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
-	verdict, message = k.judge(ctx, o)
-	if ctx.Err() != nil {
+	verdict, message = k.judge(limited, o)
+	if limited.Err() != nil && ctx.Err() == nil {
 		c.resting.Store(time.Now().Add(restTime).UnixNano())
 	}
 	return verdict, message, false
@@ -181,7 +180,7 @@ func (k *check) judge(ctx context.Context, o *unstructured.Unstructured) (Verdic
 	for _, a := range k.asks {
 		holds, err := session.Holds(ctx, a.expression, o.Object)
 		switch {
-		case errors.Is(err, context.DeadlineExceeded):
+		case err != nil && ctx.Err() != nil:
 			return InProgress, k.subject + "." + a.field + ": the expression takes too long"
 		case err != nil:
 			return InProgress, oneLine(err.Error())
@@ -201,7 +200,7 @@ func (k *check) say(ctx context.Context, session *expr.Session, o *unstructured.
 	}
 	text, err := session.Text(ctx, k.message, told(o))
 	switch text = oneLine(text); {
-	case errors.Is(err, context.DeadlineExceeded):
+	case err != nil && ctx.Err() != nil:
 		return why
 	case err != nil:
 		return oneLine(why + "; " + err.Error())

@@ -70,7 +70,7 @@ func TestChecksJudgeTheObjectsThatTheySelect(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := fromYAML(t, `{apiVersion: a.test/v1, kind: Database, metadata: {name: db, `+tc.object+`}`)
-			got, message, final := compiled(t, tc.checks...).Health(o)
+			got, message, final := compiled(t, tc.checks...).Health(t.Context(), o)
 			if got != tc.want || message != tc.message || final {
 				t.Errorf("got %s (%s), final %v; want %s (%s)", got, message, final, tc.want, tc.message)
 			}
@@ -81,11 +81,11 @@ func TestChecksJudgeTheObjectsThatTheySelect(t *testing.T) {
 func TestACheckTakesThePlaceOfWhatIsKnownOfAKind(t *testing.T) {
 	c := compiled(t, v1alpha1.HealthCheck{Group: "apps", Kind: "Deployment", Current: "object.status.?readyReplicas.orValue(0) > 0"})
 	o := fromYAML(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: x, generation: 2}, spec: {paused: true}, status: {observedGeneration: 2}}`)
-	if got, message, _ := c.Health(o); got != InProgress {
+	if got, message, _ := c.Health(t.Context(), o); got != InProgress {
 		t.Errorf("%s: %s", got, message)
 	}
 	o = fromYAML(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {conditions: [{type: Failed, status: "True"}]}}`)
-	if got, _, final := c.Health(o); got != Failed || !final {
+	if got, _, final := c.Health(t.Context(), o); got != Failed || !final {
 		t.Errorf("another kind is %s, final %v", got, final)
 	}
 }
@@ -105,7 +105,7 @@ func TestChecksThatAreNotValidAreNamed(t *testing.T) {
 		}
 		c, _ := NewChecks(spec.HealthChecks[1:])
 		o := fromYAML(t, `{apiVersion: a.test/v1, kind: Database, metadata: {name: db}, status: {phase: Running, error: x}}`)
-		if got, message, _ := c.Health(o); c.Selects(delivery.RefOf(o)) && (got != InProgress || !strings.HasPrefix(message, "spec.healthChecks[0]")) {
+		if got, message, _ := c.Health(t.Context(), o); c.Selects(delivery.RefOf(o)) && (got != InProgress || !strings.HasPrefix(message, "spec.healthChecks[0]")) {
 			t.Errorf("%s: %s", got, message)
 		}
 	}
@@ -129,13 +129,13 @@ func large(tb testing.TB, parts int) *unstructured.Unstructured {
 
 func TestAHugeObjectIsJudgedAndAnExpressionThatTakesTooLongRests(t *testing.T) {
 	o := large(t, 100_000)
-	if got, message, _ := compiled(t, databases()).Health(o); got != Current {
+	if got, message, _ := compiled(t, databases()).Health(t.Context(), o); got != Current {
 		t.Errorf("%s: %s", got, message)
 	}
 	costly := compiled(t, databases(func(h *v1alpha1.HealthCheck) {
 		h.Failed = "object.spec.all.exists(a, object.spec.all.exists(b, a.n + b.n < 0))"
 	}))
-	if got, message, _ := costly.Health(o); got != InProgress || !strings.Contains(message, "costs too much") || costly.rested() > 0 {
+	if got, message, _ := costly.Health(t.Context(), o); got != InProgress || !strings.Contains(message, "costs too much") || costly.rested() > 0 {
 		t.Errorf("%s: %s", got, message)
 	}
 	slow := compiled(t, databases(func(h *v1alpha1.HealthCheck) {
@@ -143,7 +143,7 @@ func TestAHugeObjectIsJudgedAndAnExpressionThatTakesTooLongRests(t *testing.T) {
 	}))
 	o = large(t, 60_000)
 	began := time.Now()
-	if got, message, _ := slow.Health(o); got != InProgress || message != "spec.healthChecks[0].failed: the expression takes too long" {
+	if got, message, _ := slow.Health(t.Context(), o); got != InProgress || message != "spec.healthChecks[0].failed: the expression takes too long" {
 		t.Errorf("%s: %s", got, message)
 	}
 	if took := time.Since(began); took > 10*judgeTime {
@@ -152,12 +152,12 @@ func TestAHugeObjectIsJudgedAndAnExpressionThatTakesTooLongRests(t *testing.T) {
 	if rests := slow.rested(); rests <= 0 || rests > restTime {
 		t.Errorf("it rests for %s", rests)
 	}
-	if got, message, _ := slow.Health(o); got != InProgress || !strings.Contains(message, "took too long") {
+	if got, message, _ := slow.Health(t.Context(), o); got != InProgress || !strings.Contains(message, "took too long") {
 		t.Errorf("%s: %s", got, message)
 	}
 	slow.resting.Store(time.Now().UnixNano())
 	o = large(t, 1)
-	if got, message, _ := slow.Health(o); got != Current {
+	if got, message, _ := slow.Health(t.Context(), o); got != Current {
 		t.Errorf("after that: %s: %s", got, message)
 	}
 }
@@ -180,13 +180,13 @@ func TestRulesSayWhoseDriftIsIgnored(t *testing.T) {
 		`{apiVersion: v1, kind: Deployment, metadata: {name: web}}`:                                                "",
 	} {
 		o := fromYAML(t, object)
-		got := rules.glance().of(delivery.RefOf(o), o)
+		got := rules.glance().of(t.Context(), delivery.RefOf(o), o)
 		if text := strings.Join(append(got.Pointers, got.Managers...), " "); text != want {
 			t.Errorf("%s: %q, want %q", object, text, want)
 		}
 	}
 	var none *Ignores
-	if got := none.glance().of(delivery.ObjectRef{}, nil); len(got.Pointers)+len(got.Managers) > 0 {
+	if got := none.glance().of(t.Context(), delivery.ObjectRef{}, nil); len(got.Pointers)+len(got.Managers) > 0 {
 		t.Error(got)
 	}
 }
@@ -204,7 +204,7 @@ func FuzzChecksHaveAVerdictForEveryObject(f *testing.F) {
 		o.SetKind("Database")
 		before := runtime.DeepCopyJSON(o.Object)
 		c, _ := NewChecks([]v1alpha1.HealthCheck{{Kind: "Database", Current: current, Message: message}})
-		verdict, text, final := c.Health(o)
+		verdict, text, final := c.Health(t.Context(), o)
 		if verdict == "" || final || len(text) > longestMessage || !utf8.ValidString(text) || strings.ContainsAny(text, "\r\n") {
 			t.Errorf("%q %q %v", verdict, text, final)
 		}

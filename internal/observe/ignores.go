@@ -66,12 +66,12 @@ func (i *Ignores) glance() *glance {
 }
 
 // of says what is ignored of an object, as it was applied. A rule whose when has no value does not apply.
-func (g *glance) of(ref delivery.ObjectRef, applied *unstructured.Unstructured) Ignore {
+func (g *glance) of(ctx context.Context, ref delivery.ObjectRef, applied *unstructured.Unstructured) Ignore {
 	var out Ignore
 	if g.ignores == nil {
 		return out
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), g.ends)
+	ctx, cancel := context.WithDeadline(ctx, g.ends)
 	defer cancel()
 	for _, rule := range g.ignores.rules {
 		if !rule.selects(ref) {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,7 +68,7 @@ func KindsOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]b
 }
 
 // Judge compares a wish with what is known now. The watches go on meanwhile.
-func (w *Watches) Judge(wish Wish, now time.Time) Report {
+func (w *Watches) Judge(ctx context.Context, wish Wish, now time.Time) Report {
 	var out Report
 	look := wish.Ignores.glance()
 	states := map[schema.GroupVersionKind]KindState{}
@@ -85,7 +86,7 @@ func (w *Watches) Judge(wish Wish, now time.Time) Report {
 			out.Objects++
 			continue
 		}
-		w.judge(wish, look, o, state, &out)
+		w.judge(ctx, wish, look, o, state, &out)
 	}
 	return out
 }
@@ -111,7 +112,7 @@ func (w *Watches) find(gvk schema.GroupVersionKind, ref delivery.ObjectRef) (liv
 }
 
 // judge compares one object.
-func (w *Watches) judge(wish Wish, look *glance, o *unstructured.Unstructured, state KindState, out *Report) {
+func (w *Watches) judge(ctx context.Context, wish Wish, look *glance, o *unstructured.Unstructured, state KindState, out *Report) {
 	ref := delivery.RefOf(o)
 	if state.Namespaced && ref.Namespace == "" {
 		ref.Namespace = wish.TargetNamespace
@@ -141,7 +142,7 @@ func (w *Watches) judge(wish Wish, look *glance, o *unstructured.Unstructured, s
 	if extent == Fields {
 		d := DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), Ignore{})
 		if d.Lost > 0 && wish.Ignores != nil { // what is ignored is asked for only where it matters
-			d = DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), look.of(ref, applied))
+			d = DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), look.of(ctx, ref, applied))
 		}
 		if d.Lost > 0 {
 			out.Drifted = append(out.Drifted, Drifted{Ref: ref, Drift: d})

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"unique"
@@ -36,7 +37,7 @@ type manager struct {
 }
 
 // objectOf keeps what is needed of an object of a kind, which its metadata alone does not name. checks are those of the owners.
-func objectOf(gvk schema.GroupVersionKind, o any, checks map[string]*Checks) (Object, error) {
+func objectOf(ctx context.Context, gvk schema.GroupVersionKind, o any, checks map[string]*Checks) (Object, error) {
 	object, ok := o.(runtime.Object)
 	if !ok {
 		return Object{}, fmt.Errorf("a %T is not an object", o)
@@ -50,7 +51,7 @@ func objectOf(gvk schema.GroupVersionKind, o any, checks map[string]*Checks) (Ob
 		Owner: m.GetLabels()[v1alpha1.LabelOwner], Verdict: Current,
 	}
 	if u, ok := object.(*unstructured.Unstructured); ok {
-		if out.Verdict, out.Message, _ = checks[out.Owner].Health(u); out.Verdict == Current {
+		if out.Verdict, out.Message, _ = checks[out.Owner].Health(ctx, u); out.Verdict == Current {
 			out.Message = ""
 		}
 	}

@@ -150,8 +150,11 @@ func (w *waiter) tell() {
 func (w *waiter) look(ctx context.Context, s *subject) error {
 	live, err := w.get(ctx, s.entry)
 	if err == nil {
-		s.note(w.checks.Health(live))
-		return nil
+		verdict, message, final := w.checks.Health(ctx, live)
+		if ctx.Err() == nil { // else the verdict is of the end of the wait
+			s.note(verdict, message, final)
+		}
+		return ctx.Err()
 	}
 	var status apierrors.APIStatus
 	switch {

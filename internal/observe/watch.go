@@ -68,7 +68,7 @@ func (w *Watches) Follow(ctx context.Context, wanted map[schema.GroupVersionKind
 			continue
 		}
 		following, cancel := context.WithCancel(ctx)
-		k := &kind{gvk: gvk, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
+		k := &kind{ctx: following, gvk: gvk, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
 		w.kinds[gvk] = k
 		w.running.Go(func() { k.run(following) })
 	}
@@ -150,6 +150,7 @@ func (w *Watches) mark(owners ...string) {
 type kind struct {
 	gvk     schema.GroupVersionKind
 	watches *Watches
+	ctx     context.Context //nolint:containedctx // until the kind is followed no longer: a reflector gives its store none
 	cancel  context.CancelFunc
 
 	since      time.Time
@@ -297,7 +298,7 @@ func (k *kind) Add(o any) error { return k.put(o) }
 func (k *kind) Update(o any) error { return k.put(o) }
 
 func (k *kind) put(o any) error {
-	object, err := objectOf(k.gvk, o, k.checks)
+	object, err := objectOf(k.ctx, k.gvk, o, k.checks)
 	if err != nil {
 		return err
 	}
@@ -318,7 +319,7 @@ func (k *kind) put(o any) error {
 
 // Delete takes away an object that is gone, or no longer bears the mark.
 func (k *kind) Delete(o any) error {
-	object, err := objectOf(k.gvk, o, nil)
+	object, err := objectOf(k.ctx, k.gvk, o, nil)
 	if err != nil {
 		return err
 	}
@@ -340,7 +341,7 @@ func (k *kind) Replace(all []any, _ string) error {
 	objects := make(map[delivery.ObjectRef]Object, len(all))
 	resting := time.Duration(0)
 	for _, o := range all {
-		object, err := objectOf(k.gvk, o, checks)
+		object, err := objectOf(k.ctx, k.gvk, o, checks)
 		if err != nil {
 			return err
 		}

@@ -32,11 +32,11 @@ func TestObjectsAreJudgedByTheChecksOfTheirOwnerAlsoWhenTheseChange(t *testing.T
 	lists := w.log.count("/apis/" + group + "/v1/widgets")
 	maps := w.log.count("/api/v1/configmaps")
 	d.judgeBy(widgets(t, "object.spec.text == 'ready'"))
-	if r := d.watches.Judge(d.wish, time.Now()); !r.Outdated {
+	if r := d.watches.Judge(d.ctx, d.wish, time.Now()); !r.Outdated {
 		t.Error("what was judged before the checks came is taken for their verdict")
 	}
 	d.await(pending)
-	if r := d.watches.Judge(d.wish, time.Now()); r.Outdated || len(r.Pending) != 1 || r.Pending[0].Message != "none of the expressions of spec.healthChecks[0] is true" {
+	if r := d.watches.Judge(d.ctx, d.wish, time.Now()); r.Outdated || len(r.Pending) != 1 || r.Pending[0].Message != "none of the expressions of spec.healthChecks[0] is true" {
 		t.Errorf("%+v", r)
 	}
 	if !d.watches.TakeDirty()[d.owner.Key()] {
@@ -56,7 +56,7 @@ func TestObjectsAreJudgedByTheChecksOfTheirOwnerAlsoWhenTheseChange(t *testing.T
 	d.await(pending)
 	d.judgeBy(nil)
 	d.await("")
-	if r := d.watches.Judge(d.wish, time.Now()); r.Outdated {
+	if r := d.watches.Judge(d.ctx, d.wish, time.Now()); r.Outdated {
 		t.Error("it is still judged by checks that are gone")
 	}
 }
@@ -70,7 +70,7 @@ func TestChecksOfOthersJudgeNothingOfARelease(t *testing.T) {
 	other := widgets(t, "false")
 	d.watches.JudgeBy(map[string]*Checks{"somebody": other})
 	d.await("") // and is not outdated
-	if r := d.watches.Judge(d.wish, time.Now()); r.Outdated || len(r.Pending) > 0 {
+	if r := d.watches.Judge(d.ctx, d.wish, time.Now()); r.Outdated || len(r.Pending) > 0 {
 		t.Errorf("%+v", r)
 	}
 	d.watches.mu.Lock()

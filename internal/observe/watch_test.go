@@ -78,8 +78,8 @@ func (d *watched) await(want string) {
 	d.Helper()
 	want = strings.ReplaceAll(strings.ReplaceAll(want, "$NS", d.ns), "/", "_")
 	var got string
-	err := wait.PollUntilContextTimeout(d.ctx, 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		got = says(d.watches.Judge(d.wish, time.Now()))
+	err := wait.PollUntilContextTimeout(d.ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		got = says(d.watches.Judge(ctx, d.wish, time.Now()))
 		return got == want, nil
 	})
 	if err != nil {
@@ -266,11 +266,11 @@ func TestManyObjectsTakeLittleMemoryEach(t *testing.T) {
 		return o
 	}
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	first, err := objectOf(gvk, object(0), nil)
+	first, err := objectOf(t.Context(), gvk, object(0), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := objectOf(gvk, object(1), nil)
+	second, err := objectOf(t.Context(), gvk, object(1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
