@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,17 +96,11 @@ func TestACustomResourceIsHealthyOnceItsControllerHasSeenIt(t *testing.T) {
 	s.awaitDelivered("app")
 	s.awaitObserver("prod")
 
-	s.controllerSays(on, group, readyOf(2, "False", `,"phase":"Resting"`))
+	change(s, r, checks(widgetCheck("object.status.phase == 'Resting'"))) // what is there is judged anew, and nothing is rolled out
 	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonDegraded)
-	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionHealthy, "1 of 2 objects", "Widget."+group, "it is Resting")
+	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionHealthy, "1 of 2 objects", "Widget."+group, "it is Fine")
 	s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDegraded)
-	change(s, r, checks(widgetCheck("object.status.phase == 'Resting'"))) // is judged anew, and rolls out nothing
-	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
-	s.awaitDelivered("app")
-	change(s, r, checks(widgetCheck("object.status.phase == 'Fine'")))
-	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionFalse, v1alpha1.ReasonDegraded)
-	change(s, r, checks())
-	s.controllerSays(on, group, readyOf(2, "True", ""))
+	s.controllerSays(on, group, readyOf(2, "False", `,"phase":"Resting"`))
 	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
 	s.awaitDelivered("app")
 	s.wantRollout("app", 2)
@@ -153,6 +148,19 @@ func TestACheckThatIsNotValidIsRefusedBeforeAnythingIsApplied(t *testing.T) {
 	})
 	s.awaitRelease("app", v1alpha1.ConditionRendered, metav1.ConditionFalse, v1alpha1.ReasonRenderFailed)
 	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionReady, "spec.ignoreDifferences[0].when", "true or false is needed")
+}
+
+func TestARuleThatIgnoresNothingIsRefused(t *testing.T) {
+	s := newScene(t)
+	r := &v1alpha1.Release{ObjectMeta: s.meta("app"), Spec: v1alpha1.ReleaseSpec{
+		ClusterRef: v1alpha1.ClusterRef{Name: "prod"}, Source: v1alpha1.Source{ConfigMap: &v1alpha1.ConfigMapSource{Name: "source"}},
+		SyncPolicy:        v1alpha1.SyncPolicy{Interval: metav1.Duration{Duration: time.Hour}, Timeout: metav1.Duration{Duration: time.Minute}},
+		DeletionPolicy:    v1alpha1.ReleaseDeletionPolicy{Timeout: metav1.Duration{Duration: time.Minute}},
+		IgnoreDifferences: []v1alpha1.IgnoredDifference{{Kind: "Deployment", When: "true"}},
+	}}
+	if err := s.hub.Create(s.ctx, r); err == nil || !strings.Contains(err.Error(), "jsonPointers or managers say what is ignored") {
+		t.Errorf("the hub says %v", err)
+	}
 }
 
 func TestDriftIsIgnoredByManagerAndByExpression(t *testing.T) {
