@@ -39,7 +39,7 @@ func TestObjectsAreJudgedByTheChecksOfTheirOwnerAlsoWhenTheseChange(t *testing.T
 	if r := d.watches.Judge(d.ctx, d.wish, time.Now()); r.Outdated || len(r.Pending) != 1 || r.Pending[0].Message != "none of the expressions of spec.healthChecks[0] is true" {
 		t.Errorf("%+v", r)
 	}
-	if !d.watches.TakeDirty()[d.owner.Key()] {
+	if _, told := d.watches.TakeDirty()[d.owner.Key()]; !told {
 		t.Error("nobody was told")
 	}
 	if n := w.log.count("/apis/" + group + "/v1/widgets"); n <= lists {
