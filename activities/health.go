@@ -6,6 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/connect"
@@ -28,19 +32,21 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 		return e.Hook != "" || delivery.AlwaysHealthy(apply.RefOf(e).GroupKind())
 	})
 	timeout := s.release.Spec.SyncPolicy.Timeout.Duration
+	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
 	renewed, stop := untilRenewed(ctx, s.conn)
 	defer stop()
+	a.untilChecksChange(renewed, stop, s.release)
 	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{
 		Dynamic: s.target.Dynamic, Mapper: s.target.Mapper, ServiceAccount: s.target.ServiceAccount,
-	}, entries,
+	}, entries, checks,
 		func(done, of int, waitingFor string) { beat.set(Progress{Step: waitingFor, Done: done, Of: of}) })
 	out.Healthy = found.Healthy
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
 	case renewed.Err() != nil && ctx.Err() == nil:
-		again := failure.Transient(ReasonRenewed, nil, "there are new credentials for Cluster %q; the wait goes on with them", s.cluster.Name)
+		again := failure.Transient(ReasonRenewed, nil, "there are new credentials for Cluster %q, or other health checks; the wait goes on with them", s.cluster.Name)
 		again.RetryAfter = time.Second
 		return StepResult{}, again
 	case len(found.Failed) > 0:
@@ -65,6 +71,29 @@ func untilRenewed(ctx context.Context, conn *connect.Client) (context.Context, c
 	}()
 	return ctx, cancel
 }
+
+// untilChecksChange calls changed when the health checks of a Release are others than these. Whoever mends a check that is never true is
+// not to wait for the timeout.
+func (a *Activities) untilChecksChange(ctx context.Context, changed func(), r *v1alpha1.Release) {
+	r = r.DeepCopy() // a step brings its own up to date
+	follow := func(ctx context.Context) {
+		w, err := a.Hub.Watch(ctx, &v1alpha1.ReleaseList{}, client.InNamespace(r.Namespace), client.MatchingFields{"metadata.name": r.Name})
+		if err != nil {
+			return
+		}
+		defer w.Stop()
+		for event := range w.ResultChan() {
+			now, ok := event.Object.(*v1alpha1.Release)
+			if ok && now.UID == r.UID && !equality.Semantic.DeepEqual(now.Spec.HealthChecks, r.Spec.HealthChecks) {
+				changed()
+			}
+		}
+	}
+	go wait.JitterUntilWithContext(ctx, follow, followAgain, 1, true)
+}
+
+// followAgain is between two watches of the hub.
+const followAgain = 10 * time.Second
 
 // lastLook is how long a wait looks at the objects that was kept from looking until its time was over.
 const lastLook = 15 * time.Second

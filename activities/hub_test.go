@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -61,6 +62,27 @@ func TestAStepThatWasOvertakenDoesNotConcludeTheRolloutAfterIt(t *testing.T) {
 	}
 	if got.Status.Rollout.Number != 6 || got.Status.Rollout.Phase != v1alpha1.RolloutRunning {
 		t.Errorf("rollout %d is %s, want 6 still running", got.Status.Rollout.Number, got.Status.Rollout.Phase)
+	}
+}
+
+func TestAStepSpeaksOfTheGenerationThatRendersToItsRollout(t *testing.T) {
+	newer := rollingOut(5, "sha256:a")
+	newer.Generation, newer.Status.Rollout.Generation, newer.Status.ObservedGeneration = 2, 2, 2
+	hub := hubWith(t, interceptor.Funcs{}, newer)
+	a := &Activities{Deps: Deps{Hub: hub, Status: status.NewWriter(hub, events.NewFakeRecorder(8))}}
+	s := &step{in: delivery.RolloutInput{Number: 5, Digest: "sha256:a", Cluster: "east"}, release: rollingOut(5, "sha256:a")}
+	s.release.ResourceVersion = "1" // and a change that renders to the same came since
+	superseded, err := a.tell(t.Context(), s, func(r *v1alpha1.Release) { status.RolloutSucceeded(r, 4, nil, metav1.Now()) })
+	if err != nil || superseded {
+		t.Errorf("superseded = %v, %v", superseded, err)
+	}
+	var got v1alpha1.Release
+	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(s.release), &got); err != nil {
+		t.Fatal(err)
+	}
+	ready := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != 2 || got.Status.ObservedGeneration != 2 {
+		t.Errorf("Ready is %+v, observedGeneration %d", ready, got.Status.ObservedGeneration)
 	}
 }
 

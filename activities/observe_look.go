@@ -33,6 +33,9 @@ type observed struct {
 	// rollout is the last one that has succeeded, and concluded when that was heard.
 	rollout   int64
 	concluded time.Time
+	// checks and ignores are those of the spec, compiled.
+	checks  *observe.Checks
+	ignores *observe.Ignores
 	// dirty: something of it changed since the last look, which was at looked. due is when to look all the same, zero for never.
 	dirty bool
 	// since is when the change was heard of that the next look is about, zero for none.
@@ -61,6 +64,7 @@ func (o *observation) take(ctx context.Context, all []*v1alpha1.Release) {
 		if known.release == nil || concerns(known.release, r) {
 			known.dirty = true
 		}
+		known.compile(r)
 		known.release = r
 		o.learn(ctx, known)
 	}
@@ -69,7 +73,35 @@ func (o *observation) take(ctx context.Context, all []*v1alpha1.Release) {
 			delete(o.releases, name)
 		}
 	}
+	if o.watches != nil {
+		o.watches.JudgeBy(o.checks())
+	}
 	o.follow(ctx)
+}
+
+// compile compiles the expressions of a Release when they changed. What is not valid the reconcile tells.
+func (r *observed) compile(is *v1alpha1.Release) {
+	was := &v1alpha1.Release{}
+	if r.release != nil {
+		was = r.release
+	}
+	if !equality.Semantic.DeepEqual(was.Spec.HealthChecks, is.Spec.HealthChecks) {
+		r.checks, _ = observe.NewChecks(is.Spec.HealthChecks)
+	}
+	if !equality.Semantic.DeepEqual(was.Spec.IgnoreDifferences, is.Spec.IgnoreDifferences) {
+		r.ignores, _ = observe.NewIgnores(is.Spec.IgnoreDifferences)
+	}
+}
+
+// checks are those of all Releases that have some.
+func (o *observation) checks() map[string]*observe.Checks {
+	all := map[string]*observe.Checks{}
+	for _, r := range o.releases {
+		if r.checks != nil {
+			all[r.owner.Key()] = r.checks
+		}
+	}
+	return all
 }
 
 // concerns reports whether a change of a Release can change what is said of its objects.
@@ -116,6 +148,7 @@ func (o *observation) content(ctx context.Context, r *observed) (content render.
 func (r *observed) wish(content render.Content, looksForDrift bool) observe.Wish {
 	return observe.Wish{
 		Owner: r.owner, Objects: content.Objects, TargetNamespace: cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault),
+		Checks: r.checks, Ignores: r.ignores,
 		Applied: func(object *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, observe.Extent) {
 			applied, presence, all := apply.Wished(object, namespace, r.owner)
 			switch {
@@ -125,9 +158,6 @@ func (r *observed) wish(content render.Content, looksForDrift bool) observe.Wish
 				return applied, observe.Presence
 			}
 			return nil, observe.Nothing
-		},
-		Ignore: func(ref delivery.ObjectRef) observe.Ignore {
-			return observe.Ignore{Pointers: delivery.IgnoredFields(r.release.Spec.IgnoreDifferences, ref)}
 		},
 	}
 }
@@ -164,8 +194,8 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 		return r.again(everyCheck)
 	}
 	r.looked = now
-	report := o.watches.Judge(r.wish(content, seen.LooksForDrift), now)
-	if slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
+	report := o.watches.Judge(ctx, r.wish(content, seen.LooksForDrift), now)
+	if report.Outdated && len(report.Unseen) == 0 || slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
 		return r.again(everyRelease)
 	}
 	next = r.conclude(content, report, now, &seen)

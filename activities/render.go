@@ -14,6 +14,7 @@ import (
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/observe"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
@@ -74,6 +75,9 @@ func count(objects []*unstructured.Unstructured) int32 {
 
 // pinned takes a kept render instead of a new one.
 func (a *Activities) pinned(ctx context.Context, r *v1alpha1.Release, c *v1alpha1.Cluster, revision string) (RenderResult, error) {
+	if f, ok := failure.As(observe.Validate(&r.Spec)); ok {
+		return a.refused(ctx, r, f)
+	}
 	digest := r.Spec.PinnedRender
 	ref, kept := delivery.KeptRender(&r.Status, digest)
 	if !kept {
@@ -133,6 +137,9 @@ type RenderRequest struct {
 // written. What is not valid is a terminal failure.
 func Render(ctx context.Context, hub client.Reader, req RenderRequest) (out *render.Output, reads []delivery.Read, err error) {
 	r, c := req.Release, req.Cluster
+	if err := observe.Validate(&r.Spec); err != nil {
+		return nil, nil, err
+	}
 	read, err := readInputs(ctx, hub, r, c)
 	if err != nil {
 		return nil, nil, err

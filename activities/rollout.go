@@ -14,6 +14,7 @@ import (
 	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/observe"
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/room"
 	"kumodo.io/convoy/internal/status"
@@ -185,6 +186,9 @@ func (a *Activities) rebuilt(ctx context.Context, r *v1alpha1.Release, c *v1alph
 func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Release)) (superseded bool, err error) {
 	err = a.Status.Release(ctx, s.release, func(r *v1alpha1.Release) {
 		if superseded = !s.asked(r); !superseded {
+			if s.still == nil { // a newer generation may have rendered to the same since the step began
+				r.Generation = max(r.Status.Rollout.Generation, 1)
+			}
 			change(r)
 			if s.warnings != nil {
 				status.Warned(r, *s.warnings)
@@ -231,10 +235,11 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	if err != nil {
 		return StepResult{}, err
 	}
+	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: content.Objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
-		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen,
+		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen, Checked: checks.Selects,
 	})
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return a.failed(ctx, s, StepResult{}, v1alpha1.ConditionApplied, f.Reason, f.Message)

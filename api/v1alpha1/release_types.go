@@ -86,6 +86,12 @@ type ReleaseSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	SyncPolicy SyncPolicy `json:"syncPolicy,omitempty"`
+	// HealthChecks judge objects whose health convoy would not know, or would judge otherwise. A change of them rolls out nothing: the
+	// observer judges by the new ones.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	HealthChecks []HealthCheck `json:"healthChecks,omitempty"`
 	// IgnoreDifferences are fields whose drift is not looked at.
 	// +optional
 	// +listType=atomic

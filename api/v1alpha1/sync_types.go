@@ -97,6 +97,8 @@ const (
 
 // IgnoredDifference names fields of objects whose drift is not looked at. An apply sets them all the same. Group, kind, name and
 // namespace select the objects; what is empty matches all.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.jsonPointers) || has(self.managers)",message="jsonPointers or managers say what is ignored"
 type IgnoredDifference struct {
 	// Group of the objects, for example apps.
 	// +optional
@@ -114,13 +116,27 @@ type IgnoredDifference struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
+	// When is a CEL expression over object, as convoy applies it. Where it is false or has no value, the rule does not apply.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	When string `json:"when,omitempty"`
 	// JSONPointers are fields, as in RFC 6901, for example /spec/replicas; * stands for every element of a list.
+	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=512
 	// +kubebuilder:validation:items:Pattern=`^/.+$`
-	JSONPointers []string `json:"jsonPointers"`
+	JSONPointers []string `json:"jsonPointers,omitempty"`
+	// Managers are field managers, for example kube-controller-manager: what one of them took over is ignored.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	Managers []string `json:"managers,omitempty"`
 }
 
 // SyncWindow is a time that comes round.

@@ -41,6 +41,8 @@ type Request struct {
 	Recreate  v1alpha1.RecreatePolicy
 	// Listen makes a context whose requests tell of the warnings that the target's server sends. It may be nil.
 	Listen func(ctx context.Context, heard func(text string)) context.Context
+	// Checked reports whether a health check judges an object, which is awaited then. It may be nil.
+	Checked func(delivery.ObjectRef) bool
 	// Hooks are the names of the hooks whose objects are not to prune.
 	Hooks []string
 	// Record of the Release on this Cluster. It is changed along with the hub.
@@ -168,7 +170,7 @@ func (a *applier) applyItem(ctx context.Context, it *item) error {
 		a.failed = append(a.failed, transient(it.ref, "it is being deleted on the cluster; convoy applies it again once it is gone"))
 		return nil
 	}
-	if isPending(live) {
+	if isPending(live) || a.req.Checked != nil && a.req.Checked(it.ref) {
 		a.pending = append(a.pending, entry)
 	}
 	if isDefinition(it.ref.GroupKind()) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // settleTime is how long after the definitions an object of theirs is tried again: the server takes up a new schema a
@@ -140,7 +141,7 @@ func hasManager(o *unstructured.Unstructured, name string) bool {
 }
 
 // isPending reports whether an object, as the server answered, is not healthy yet. Jobs count as done when they
-// complete, and a Pod that failed is worth a second look.
+// complete, a Pod that failed is worth a second look, and a condition Ready counts only when it is about what was applied.
 func isPending(live *unstructured.Unstructured) bool {
 	gvk := live.GroupVersionKind()
 	if gvk.Group == "batch" && gvk.Kind == "Job" {
@@ -153,5 +154,5 @@ func isPending(live *unstructured.Unstructured) bool {
 		return phase != "Succeeded"
 	}
 	result, err := status.Compute(live)
-	return err != nil || result.Status != status.CurrentStatus
+	return err != nil || result.Status != status.CurrentStatus || delivery.UnobservedReady(live)
 }

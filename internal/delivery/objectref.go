@@ -93,18 +93,3 @@ func StageOf(gk schema.GroupKind) Stage {
 	}
 	return StageWorkloads // a custom resource
 }
-
-// AlwaysHealthy reports whether objects of a kind have no health of their own: they are done once they are written.
-func AlwaysHealthy(gk schema.GroupKind) bool {
-	switch gk.Group {
-	case "":
-		switch gk.Kind {
-		case "ConfigMap", "Secret", "ServiceAccount", "LimitRange", "ResourceQuota", "Endpoints":
-			return true
-		}
-		return false
-	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io":
-		return true
-	}
-	return false
-}

@@ -23,18 +23,6 @@ func CorrectsDrift(r *v1alpha1.Release) bool {
 	return !r.Spec.Suspend && (policy == v1alpha1.DriftCorrect || policy == "")
 }
 
-// IgnoredFields are the fields of an object whose drift is not looked at.
-func IgnoredFields(all []v1alpha1.IgnoredDifference, ref ObjectRef) []string {
-	var pointers []string
-	for _, i := range all {
-		matches := func(pattern, value string) bool { return pattern == "" || pattern == value }
-		if matches(i.Group, ref.Group) && matches(i.Kind, ref.Kind) && matches(i.Name, ref.Name) && matches(i.Namespace, ref.Namespace) {
-			pointers = append(pointers, i.JSONPointers...)
-		}
-	}
-	return pointers
-}
-
 // correctionPeace is how long after its pause an object may not have drifted for its next correction to count as the first one.
 const correctionPeace = 30 * time.Minute
 

@@ -83,18 +83,3 @@ func TestOnlyWhatARolloutHasDeliveredIsObserved(t *testing.T) {
 		}
 	}
 }
-
-func TestIgnoredFieldsAreThoseOfTheObjectsThatAreNamed(t *testing.T) {
-	all := []v1alpha1.IgnoredDifference{
-		{Kind: "Deployment", Group: "apps", JSONPointers: []string{"/spec/replicas"}},
-		{Name: "web", Namespace: "shop", JSONPointers: []string{"/metadata/labels"}},
-	}
-	for ref, want := range map[delivery.ObjectRef]int{
-		{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}: 2, {Group: "apps", Kind: "Deployment", Name: "api"}: 1,
-		{Kind: "Service", Namespace: "shop", Name: "web"}: 1, {Kind: "Service", Namespace: "shop", Name: "api"}: 0, {Kind: "Deployment", Name: "api"}: 0,
-	} {
-		if got := delivery.IgnoredFields(all, ref); len(got) != want {
-			t.Errorf("%s: %v", ref, got)
-		}
-	}
-}

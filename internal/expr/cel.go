@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,10 +48,12 @@ const (
 	forCondition use = iota
 	forMutation
 	forCheck
+	forObject
+	forText
 )
 
 // environments are the one CEL environment, without and with what only mutations have (object, and the types of
-// MutatingAdmissionPolicy) or only checks (objects).
+// MutatingAdmissionPolicy) or only checks (objects); expressions over an object have nothing else.
 type environments map[use]*cel.Env
 
 var environmentsOf = sync.OnceValues(func() (environments, error) {
@@ -58,11 +61,16 @@ var environmentsOf = sync.OnceValues(func() (environments, error) {
 	if err != nil {
 		return nil, err
 	}
+	if base, err = base.Extend(cel.ParserExpressionSizeLimit(maxExpression), cel.ParserRecursionLimit(maxDepth)); err != nil {
+		return nil, err
+	}
+	object, err := base.Extend(cel.Variable("object", cel.DynType))
+	if err != nil {
+		return nil, err
+	}
 	condition, err := base.Extend(
 		cel.Variable("cluster", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("release", cel.MapType(cel.StringType, cel.DynType)),
-		cel.ParserExpressionSizeLimit(maxExpression),
-		cel.ParserRecursionLimit(maxDepth),
 	)
 	if err != nil {
 		return nil, err
@@ -76,12 +84,16 @@ var environmentsOf = sync.OnceValues(func() (environments, error) {
 		common.ResolverEnvOption(typeResolver{}),
 		library.JSONPatch(),
 	)
-	return environments{forCondition: condition, forMutation: mutation, forCheck: check}, err
+	return environments{forCondition: condition, forMutation: mutation, forCheck: check, forObject: object, forText: object}, err
 })
 
-// Session evaluates the CEL expressions of one render, whose costs it adds up. Its zero value is ready. It is not
-// for concurrent use.
-type Session struct{ spent uint64 }
+// Session evaluates the CEL expressions of one render, or of one look at a target, whose costs it adds up. Its zero value is ready.
+// It is not for concurrent use.
+type Session struct {
+	// Limit is what they may cost together; 0 is what those of a render may.
+	Limit uint64
+	spent uint64
+}
 
 // Condition evaluates a condition over cluster and release. subject begins the message of an error.
 //
@@ -126,7 +138,11 @@ func (s *Session) evaluate(ctx context.Context, purpose use, subject, text strin
 	if err != nil {
 		return nil, celFailed(subject, compileDetail(err), errors.Join(ErrExpression, err))
 	}
-	if s.spent >= releaseCost {
+	return s.run(ctx, program, subject, text, values)
+}
+
+func (s *Session) run(ctx context.Context, program cel.Program, subject, text string, values map[string]any) (ref.Val, error) {
+	if s.spent >= cmp.Or(s.Limit, releaseCost) {
 		return nil, celFailed(subject, "the expressions of this Release cost too much together", nil)
 	}
 	limited, cancel := context.WithTimeout(ctx, maxEvaluation)
@@ -196,20 +212,34 @@ func compile(key programKey) (program cel.Program, err error) {
 	if strings.Count(key.text, "optMap")+strings.Count(key.text, "optFlatMap") > maxOptMaps {
 		return nil, fmt.Errorf("optMap and optFlatMap stand in it more than %d times", maxOptMaps)
 	}
-	env, mutation := envs[key.purpose], key.purpose == forMutation
+	env := envs[key.purpose]
 	ast, issues := env.Compile(key.text)
 	if issues.Err() != nil {
 		return nil, issuesError{issues.Errors()}
 	}
-	switch got := ast.OutputType(); {
-	case !mutation && !got.IsExactType(types.BoolType):
-		return nil, fmt.Errorf("%w: true or false is needed, and this gives %s", errWrongType, got)
-	case mutation && !got.IsExactType(objectType) && !got.IsExactType(jsonPatchList):
-		return nil, fmt.Errorf("%w: Object{…} or a list of JSONPatch{…} is needed, and this gives %s", errWrongType, got)
+	if err := key.purpose.takes(ast.OutputType()); err != nil {
+		return nil, err
 	}
 	bounds, err := boundsOf(env)
 	if err != nil {
 		return nil, err
 	}
-	return env.Program(ast, cel.InterruptCheckFrequency(checkFrequency), cel.CustomDecoratorV2(bounds.decorate))
+	options := []cel.ProgramOption{cel.InterruptCheckFrequency(checkFrequency), cel.CustomDecoratorV2(bounds.decorate)}
+	if key.purpose == forObject || key.purpose == forText {
+		options = append(options, cel.CostLimit(objectCost), cel.InterruptCheckFrequency(1)) // one turn may look at all of a large object
+	}
+	return env.Program(ast, options...)
+}
+
+// takes refuses an expression whose result is of another type than is needed.
+func (u use) takes(got *types.Type) error {
+	switch is := got.IsExactType; {
+	case u == forMutation && !is(objectType) && !is(jsonPatchList):
+		return fmt.Errorf("%w: Object{…} or a list of JSONPatch{…} is needed, and this gives %s", errWrongType, got)
+	case u == forText && !is(types.StringType) && !is(types.DynType):
+		return fmt.Errorf("%w: a text is needed, and this gives %s", errWrongType, got)
+	case u != forMutation && u != forText && !is(types.BoolType):
+		return fmt.Errorf("%w: true or false is needed, and this gives %s", errWrongType, got)
+	}
+	return nil
 }

@@ -36,6 +36,8 @@ type Ignore struct {
 	// Pointers are JSON pointers (RFC 6901) into the object, such as /spec/replicas or /metadata/annotations/x~1y. All below
 	// one is ignored with it. An index of a list, whichever it is, and * mean every item: managedFields know no positions.
 	Pointers []string
+	// Managers are other field managers. What one of them owns now is not looked at.
+	Managers []string
 }
 
 // DriftOf compares what was applied to an object, marks and all, with what managedFields say its manager still owns. The
@@ -67,6 +69,7 @@ func DriftOf(applied *unstructured.Unstructured, managed []metav1.ManagedFieldsE
 	}
 	root.rivals = rivalsOf(managed, manager)
 	full := newWalker(applied)
+	full.tolerated = ignore.Managers
 	full.fields(root, applied.Object)
 	return full.drift()
 }

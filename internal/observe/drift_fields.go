@@ -42,10 +42,12 @@ type walker struct {
 	first  bool
 	others func(field string) bool
 	closer bool
-	path   []fieldpath.PathElement
-	lost   []string
-	rivals []string
-	unsure bool
+	// tolerated are managers whose fields are not looked at.
+	tolerated []string
+	path      []fieldpath.PathElement
+	lost      []string
+	rivals    []string
+	unsure    bool
 }
 
 func newWalker(applied *unstructured.Unstructured) *walker {
@@ -237,6 +239,9 @@ func (w *walker) lose(n node, v any) {
 	}
 	if w.first {
 		w.lookCloser()
+		return
+	}
+	if slices.ContainsFunc(n.rivals, func(r rival) bool { return slices.Contains(w.tolerated, r.name) }) {
 		return
 	}
 	w.lost = append(w.lost, w.render())

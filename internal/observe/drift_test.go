@@ -222,6 +222,31 @@ func TestAFieldThatIsOwnedNoMoreHasDrifted(t *testing.T) {
 	}
 }
 
+func TestWhatAnIgnoredManagerTookOverIsNoDrift(t *testing.T) {
+	o := fromYAML(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replicas: 2, paused: true, minReadySeconds: 5}}`)
+	scaled := entry("kube-controller-manager@apps/v1", "Update", "scale", `{"f:spec":{"f:replicas":{}}}`)
+	fields := []metav1.ManagedFieldsEntry{
+		entry(ours+"@apps/v1", "Apply", "", `{"f:spec":{"f:minReadySeconds":{}}}`), scaled,
+		entry("somebody@apps/v1", "Update", "", `{"f:spec":{"f:paused":{}}}`),
+	}
+	for name, tc := range map[string]struct {
+		ignore Ignore
+		fields []metav1.ManagedFieldsEntry
+		want   Drift
+	}{
+		"nothing is ignored": {Ignore{}, fields, Drift{Paths: []string{"spec.paused", "spec.replicas"}, Lost: 2, Rivals: []string{"kube-controller-manager", "somebody"}}},
+		"one of two":         {Ignore{Managers: []string{"kube-controller-manager", "nobody"}}, fields, Drift{Paths: []string{"spec.paused"}, Lost: 1, Rivals: []string{"somebody"}}},
+		"both":               {Ignore{Managers: []string{"kube-controller-manager", "somebody"}}, fields, Drift{}},
+		"what was removed is nobody's": {
+			Ignore{Managers: []string{"kube-controller-manager", "somebody"}}, fields[:2], Drift{Paths: []string{"spec.paused"}, Lost: 1},
+		},
+	} {
+		if diff := cmp.Diff(tc.want, DriftOf(o, tc.fields, ours, tc.ignore)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestNothingOfASecretIsInAPath(t *testing.T) {
 	o := fromYAML(t, `{apiVersion: v1, kind: Secret, metadata: {name: s, finalizers: [hidden/1, hidden/2, kept/1]}, data: {password: aGlkZGVu, wrong: {hidden: [hidden]}}}`)
 	got := DriftOf(o, []metav1.ManagedFieldsEntry{entry(ours+"@v1", "Apply", "", `{"f:metadata":{"f:finalizers":{"v:\"kept/1\"":{}}}}`)}, ours, Ignore{})

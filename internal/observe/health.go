@@ -8,6 +8,8 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // Verdict is the health of one object.
@@ -35,7 +37,8 @@ const longestMessage = 300
 
 // Health judges a live object by kstatus, with these differences: a paused Deployment, a suspended CronJob or Job is
 // Suspended; a workload that is wished to have no replicas, and has none, is Current; a Job is Current once it has
-// completed, not once it has started; and a Pod that ended in failure is Failed. The message is one line and may hold
+// completed, not once it has started; a Pod that ended in failure is Failed; and what is Ready by a condition of an earlier generation is
+// InProgress. The message is one line and may hold
 // words of the object's own controller, never of its spec or data.
 func Health(o *unstructured.Unstructured) (Verdict, string) {
 	if o.GetDeletionTimestamp() != nil {
@@ -43,6 +46,9 @@ func Health(o *unstructured.Unstructured) (Verdict, string) {
 	}
 	if verdict, message := special(o); verdict != "" {
 		return verdict, message
+	}
+	if delivery.UnobservedReady(o) {
+		return InProgress, "its condition Ready is about an earlier generation"
 	}
 	result, err := compute(o)
 	if err != nil {
@@ -64,7 +70,7 @@ func Final(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	switch {
 	case gvk.Group == "apps" && gvk.Kind == "Deployment":
-		return observed(o) && hasCondition(o, "Progressing", "False", "ProgressDeadlineExceeded")
+		return !delivery.Unobserved(o) && hasCondition(o, "Progressing", "False", "ProgressDeadlineExceeded")
 	case gvk.Group == "batch" && gvk.Kind == "Job":
 		return hasCondition(o, "Failed", "True", "")
 	case gvk.Group == "" && gvk.Kind == "Pod":
@@ -101,7 +107,7 @@ func special(o *unstructured.Unstructured) (Verdict, string) {
 func withoutReplicas(o *unstructured.Unstructured) (Verdict, string) {
 	wished, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	has, _, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
-	if found && wished == 0 && has == 0 && observed(o) {
+	if found && wished == 0 && has == 0 && !delivery.Unobserved(o) {
 		return Current, "it is scaled to zero"
 	}
 	return "", ""
@@ -117,12 +123,6 @@ func job(o *unstructured.Unstructured) (Verdict, string) {
 		return Suspended, "it is suspended"
 	}
 	return InProgress, "it has not completed yet"
-}
-
-// observed: the controller has seen the newest spec, or does not say.
-func observed(o *unstructured.Unstructured) bool {
-	seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	return !found || seen == o.GetGeneration()
 }
 
 func phase(o *unstructured.Unstructured) string {

@@ -18,6 +18,8 @@ func TestHealthIsJudgedByWhatControllersSay(t *testing.T) {
 		"a ConfigMap":                            {`{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}`, Current, false},
 		"a custom resource without a status":     {`{apiVersion: a.test/v1, kind: W, metadata: {name: x, generation: 1}}`, Current, false},
 		"one whose controller lags":              {`{apiVersion: a.test/v1, kind: W, metadata: {name: x, generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}}`, InProgress, false},
+		"one whose Ready is of before":           {`{apiVersion: a.test/v1, kind: W, metadata: {name: x, generation: 2}, status: {conditions: [{type: Ready, status: "True", observedGeneration: 1}]}}`, InProgress, false},
+		"one whose Ready is of now":              {`{apiVersion: a.test/v1, kind: W, metadata: {name: x, generation: 2}, status: {conditions: [{type: Ready, status: "True", observedGeneration: 2}]}}`, Current, false},
 		"one that is not ready":                  {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: [{type: Ready, status: "False"}]}}`, InProgress, false},
 		"one that is stalled":                    {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: [{type: Stalled, status: "True", message: stuck}]}}`, Failed, false},
 		"one whose status makes no sense":        {`{apiVersion: a.test/v1, kind: W, metadata: {name: x}, status: {conditions: 7}}`, InProgress, false},

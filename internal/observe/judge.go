@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,8 +20,10 @@ type Wish struct {
 	Applied func(o *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, Extent)
 	// TargetNamespace takes objects without a namespace.
 	TargetNamespace string
-	// Ignore says which fields of an object are not looked at.
-	Ignore func(delivery.ObjectRef) Ignore
+	// Ignores say which fields of an object are not looked at.
+	Ignores *Ignores
+	// Checks judge the health of objects.
+	Checks *Checks
 }
 
 // Extent is how far an object is convoy's.
@@ -51,6 +54,8 @@ type Report struct {
 	Pending []Finding
 	// Unseen are kinds of which nothing is known at the moment.
 	Unseen []KindState
+	// Outdated: some were judged by other checks than those of the wish, and will be judged anew soon.
+	Outdated bool
 }
 
 // KindsOf are the kinds of objects.
@@ -63,8 +68,9 @@ func KindsOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]b
 }
 
 // Judge compares a wish with what is known now. The watches go on meanwhile.
-func (w *Watches) Judge(wish Wish, now time.Time) Report {
+func (w *Watches) Judge(ctx context.Context, wish Wish, now time.Time) Report {
 	var out Report
+	look := wish.Ignores.glance()
 	states := map[schema.GroupVersionKind]KindState{}
 	for _, o := range wish.Objects {
 		gvk := o.GroupVersionKind()
@@ -74,12 +80,13 @@ func (w *Watches) Judge(wish Wish, now time.Time) Report {
 			if states[gvk] = state; !state.Fresh(now) {
 				out.Unseen = append(out.Unseen, state)
 			}
+			out.Outdated = out.Outdated || w.outdated(gvk, wish)
 		}
 		if !state.Fresh(now) {
 			out.Objects++
 			continue
 		}
-		w.judge(wish, o, state, &out)
+		w.judge(ctx, wish, look, o, state, &out)
 	}
 	return out
 }
@@ -105,7 +112,7 @@ func (w *Watches) find(gvk schema.GroupVersionKind, ref delivery.ObjectRef) (liv
 }
 
 // judge compares one object.
-func (w *Watches) judge(wish Wish, o *unstructured.Unstructured, state KindState, out *Report) {
+func (w *Watches) judge(ctx context.Context, wish Wish, look *glance, o *unstructured.Unstructured, state KindState, out *Report) {
 	ref := delivery.RefOf(o)
 	if state.Namespaced && ref.Namespace == "" {
 		ref.Namespace = wish.TargetNamespace
@@ -133,7 +140,11 @@ func (w *Watches) judge(wish Wish, o *unstructured.Unstructured, state KindState
 		out.Pending = append(out.Pending, Finding{ref, live.Message})
 	}
 	if extent == Fields {
-		if d := DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), wish.Ignore(ref)); d.Lost > 0 {
+		d := DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), Ignore{})
+		if d.Lost > 0 && wish.Ignores != nil { // what is ignored is asked for only where it matters
+			d = DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), look.of(ctx, ref, applied))
+		}
+		if d.Lost > 0 {
 			out.Drifted = append(out.Drifted, Drifted{Ref: ref, Drift: d})
 		}
 	}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"unique"
@@ -21,7 +22,7 @@ type Object struct {
 	Ref delivery.ObjectRef
 	// Owner is the value of its mark, the key of a delivery.Owner.
 	Owner string
-	// Verdict and Message are those of Health.
+	// Verdict and Message are those of Checks.Health.
 	Verdict Verdict
 	Message string
 
@@ -35,8 +36,8 @@ type manager struct {
 	fields           unique.Handle[string]
 }
 
-// objectOf keeps what is needed of an object of a kind, which its metadata alone does not name.
-func objectOf(gvk schema.GroupVersionKind, o any) (Object, error) {
+// objectOf keeps what is needed of an object of a kind, which its metadata alone does not name. checks are those of the owners.
+func objectOf(ctx context.Context, gvk schema.GroupVersionKind, o any, checks map[string]*Checks) (Object, error) {
 	object, ok := o.(runtime.Object)
 	if !ok {
 		return Object{}, fmt.Errorf("a %T is not an object", o)
@@ -50,7 +51,7 @@ func objectOf(gvk schema.GroupVersionKind, o any) (Object, error) {
 		Owner: m.GetLabels()[v1alpha1.LabelOwner], Verdict: Current,
 	}
 	if u, ok := object.(*unstructured.Unstructured); ok {
-		if out.Verdict, out.Message = Health(u); out.Verdict == Current {
+		if out.Verdict, out.Message, _ = checks[out.Owner].Health(ctx, u); out.Verdict == Current {
 			out.Message = ""
 		}
 	}

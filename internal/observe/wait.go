@@ -65,12 +65,12 @@ type Result struct {
 	Pending []Finding
 }
 
-// Wait looks at the objects until all are healthy, one has failed for good, or ctx ends, and tells which. It looks
+// Wait looks at the objects until all are healthy by the checks, one has failed for good, or ctx ends, and tells which. It looks
 // only at those that were not healthy yet, at growing intervals of at most three seconds. A failure counts when it
 // lasts, or at once where the controller has given up. progress may be nil; it is called after each round. When ctx
 // ends, the Result is returned with ctx's error; any other error means that the target could not be used.
-func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, progress func(done, of int, waitingFor string)) (Result, error) {
-	w := &waiter{target: t, of: len(entries), progress: progress}
+func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, checks *Checks, progress func(done, of int, waitingFor string)) (Result, error) {
+	w := &waiter{target: t, of: len(entries), checks: checks, progress: progress}
 	for _, e := range entries {
 		w.open = append(w.open, &subject{entry: e, message: "it was not looked at yet"})
 	}
@@ -90,6 +90,7 @@ type subject struct {
 type waiter struct {
 	target   Target
 	of       int
+	checks   *Checks
 	open     []*subject
 	progress func(done, of int, waitingFor string)
 
@@ -149,9 +150,11 @@ func (w *waiter) tell() {
 func (w *waiter) look(ctx context.Context, s *subject) error {
 	live, err := w.get(ctx, s.entry)
 	if err == nil {
-		verdict, message := Health(live)
-		s.note(verdict, message, Final(live))
-		return nil
+		verdict, message, final := w.checks.Health(ctx, live)
+		if ctx.Err() == nil { // else the verdict is of the end of the wait
+			s.note(verdict, message, final)
+		}
+		return ctx.Err()
 	}
 	var status apierrors.APIStatus
 	switch {

@@ -29,7 +29,7 @@ func TestAWaitEndsWhenAllAreHealthyAndLooksOnlyAtThoseThatAreNot(t *testing.T) {
 	w.status("a", available)
 	rounds := 0
 	var last string
-	result, err := Wait(w.ctx, w.target, entries, func(done, of int, waitingFor string) {
+	result, err := Wait(w.ctx, w.target, entries, nil, func(done, of int, waitingFor string) {
 		if last = waitingFor; done == 1 && of == 2 {
 			if rounds++; rounds == 3 {
 				w.status("b", available)
@@ -54,7 +54,7 @@ func TestAWaitEndsAtOnceWhenADeploymentHasGivenUp(t *testing.T) {
 	entries := []v1alpha1.InventoryEntry{w.deployment("a"), w.deployment("b")}
 	w.status("a", givenUp)
 	begin := time.Now()
-	result, err := Wait(w.ctx, w.target, entries, nil)
+	result, err := Wait(w.ctx, w.target, entries, nil, nil)
 	w.check(err)
 	if time.Since(begin) > settle { // no second look
 		t.Errorf("it took %s", time.Since(begin))
@@ -95,7 +95,7 @@ func TestAWaitThatRunsOutNamesWhatItWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Second)
 	defer cancel()
 	begin := time.Now()
-	result, err := Wait(ctx, w.target, []v1alpha1.InventoryEntry{w.deployment("a"), missing, nobody}, nil)
+	result, err := Wait(ctx, w.target, []v1alpha1.InventoryEntry{w.deployment("a"), missing, nobody}, nil, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 5*time.Second {
 		t.Errorf("err %v after %s", err, time.Since(begin))
 	}
@@ -130,7 +130,7 @@ spec:
 	crds := w.admin.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{}) })
 	rounds := 0
-	result, err := Wait(w.ctx, w.target, []v1alpha1.InventoryEntry{{Group: group, Version: "v1", Kind: "Gadget", Name: "g"}},
+	result, err := Wait(w.ctx, w.target, []v1alpha1.InventoryEntry{{Group: group, Version: "v1", Kind: "Gadget", Name: "g"}}, nil,
 		func(int, int, string) {
 			if rounds++; rounds == 2 {
 				_, err := crds.Create(w.ctx, crd, metav1.CreateOptions{})
@@ -154,7 +154,7 @@ func TestATargetThatDoesNotAnswerIsAnErrorAndNoVerdict(t *testing.T) {
 	_, err := w.target.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1")
 	w.check(err)
 	w.log.answer = func(*http.Request) (*http.Response, error) { return nil, broken }
-	result, err := Wait(w.ctx, w.target, entries, nil)
+	result, err := Wait(w.ctx, w.target, entries, nil, nil)
 	if !errors.Is(err, broken) || len(result.Failed) != 0 || len(result.Pending) != 1 {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -162,8 +162,33 @@ func TestATargetThatDoesNotAnswerIsAnErrorAndNoVerdict(t *testing.T) {
 
 func TestAWaitForNothingMakesNoRequest(t *testing.T) {
 	w := newWorld(t)
-	result, err := Wait(w.ctx, w.target, nil, nil)
+	result, err := Wait(w.ctx, w.target, nil, nil, nil)
 	if err != nil || result.Healthy != 0 || len(w.log.paths) != 0 {
 		t.Errorf("got %+v, %v, %v", result, err, w.log.paths)
+	}
+}
+
+func TestAWaitGoesByTheChecks(t *testing.T) {
+	w := newWorld(t)
+	checks := compiled(t, v1alpha1.HealthCheck{
+		Kind: "Deployment", Name: "checked", Current: "object.status.conditions.exists(c, c.type == 'Warm' && c.status == 'True')",
+		Failed: "object.status.conditions.exists(c, c.type == 'Cold')", Message: "'it wants to be warm'",
+	})
+	entries := []v1alpha1.InventoryEntry{w.deployment("checked"), w.deployment("plain")}
+	w.status("checked", available)
+	w.status("plain", available)
+	short, cancel := context.WithTimeout(w.ctx, 2*time.Second)
+	defer cancel()
+	result, err := Wait(short, w.target, entries, checks, nil)
+	if !errors.Is(err, context.DeadlineExceeded) || result.Healthy != 1 || len(result.Pending) != 1 || result.Pending[0].Message != "it wants to be warm" {
+		t.Errorf("%+v, %v", result, err)
+	}
+	w.status("checked", `{"conditions":[{"type":"Warm","status":"True"}]}`)
+	if result, err := Wait(w.ctx, w.target, entries, checks, nil); err != nil || result.Healthy != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	w.status("checked", `{"conditions":[{"type":"Warm","status":"True"},{"type":"Cold","status":"False"}]}`)
+	if result, err := Wait(w.ctx, w.target, entries, checks, nil); err != nil || len(result.Failed) != 1 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -40,7 +40,9 @@ type Watches struct {
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*kind
-	dirty map[string]time.Time // keys of the owners whose objects changed, and since when that is known
+	// checks are those that the owners have now, by their keys.
+	checks map[string]*Checks
+	dirty  map[string]time.Time // keys of the owners whose objects changed, and since when that is known
 }
 
 // NewWatches follow nothing yet. failed hears of each failure of the target; it must not block. Each kind is listed anew once in audit.
@@ -66,7 +68,7 @@ func (w *Watches) Follow(ctx context.Context, wanted map[schema.GroupVersionKind
 			continue
 		}
 		following, cancel := context.WithCancel(ctx)
-		k := &kind{gvk: gvk, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
+		k := &kind{ctx: following, gvk: gvk, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
 		w.kinds[gvk] = k
 		w.running.Go(func() { k.run(following) })
 	}
@@ -148,6 +150,7 @@ func (w *Watches) mark(owners ...string) {
 type kind struct {
 	gvk     schema.GroupVersionKind
 	watches *Watches
+	ctx     context.Context //nolint:containedctx // until the kind is followed no longer: a reflector gives its store none
 	cancel  context.CancelFunc
 
 	since      time.Time
@@ -156,6 +159,11 @@ type kind struct {
 	namespaced bool
 	seen       time.Time
 	problem    string
+	// checks are those by which all objects of the kind were judged. Only the watch itself writes them.
+	checks map[string]*Checks
+	// endRound ends what lasts until the kind is listed anew; anew is when that is due, zero for at the next audit.
+	endRound context.CancelFunc
+	anew     time.Time
 }
 
 func (k *kind) state() KindState {
@@ -173,6 +181,9 @@ func (k *kind) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		round, cancel := context.WithTimeout(ctx, wait.Jitter(k.watches.audit, 0.1))
+		k.watches.mu.Lock()
+		k.endRound = cancel
+		k.watches.mu.Unlock()
 		r := cache.NewReflectorWithOptions(k.lister(m), k.prototype(), k, cache.ReflectorOptions{Name: k.gvk.String()})
 		// The reflector's own loop logs each failure, with the address of the target.
 		_ = retryKind.DelayWithReset(clock.RealClock{}, StaleAfter).Until(klog.NewContext(round, logr.Discard()), true, true, func(ctx context.Context) (bool, error) {
@@ -287,12 +298,15 @@ func (k *kind) Add(o any) error { return k.put(o) }
 func (k *kind) Update(o any) error { return k.put(o) }
 
 func (k *kind) put(o any) error {
-	object, err := objectOf(k.gvk, o)
+	object, err := objectOf(k.ctx, k.gvk, o, k.checks)
 	if err != nil {
 		return err
 	}
 	k.watches.mu.Lock()
 	defer k.watches.mu.Unlock()
+	if resting := k.checks[object.Owner].rested(); resting > 0 {
+		k.listAnewLocked(resting)
+	}
 	before, known := k.objects[object.Ref]
 	k.objects[object.Ref] = object
 	k.bytes += object.size() - before.size()
@@ -305,7 +319,7 @@ func (k *kind) put(o any) error {
 
 // Delete takes away an object that is gone, or no longer bears the mark.
 func (k *kind) Delete(o any) error {
-	object, err := objectOf(k.gvk, o)
+	object, err := objectOf(k.ctx, k.gvk, o, nil)
 	if err != nil {
 		return err
 	}
@@ -321,13 +335,18 @@ func (k *kind) Delete(o any) error {
 
 // Replace takes all objects: the watch began, or was audited.
 func (k *kind) Replace(all []any, _ string) error {
+	k.watches.mu.Lock()
+	checks := k.watches.checks
+	k.watches.mu.Unlock()
 	objects := make(map[delivery.ObjectRef]Object, len(all))
+	resting := time.Duration(0)
 	for _, o := range all {
-		object, err := objectOf(k.gvk, o)
+		object, err := objectOf(k.ctx, k.gvk, o, checks)
 		if err != nil {
 			return err
 		}
 		objects[object.Ref] = object
+		resting = max(resting, checks[object.Owner].rested())
 	}
 	k.watches.mu.Lock()
 	defer k.watches.mu.Unlock()
@@ -342,11 +361,17 @@ func (k *kind) Replace(all []any, _ string) error {
 			owners[now.Owner] = true
 		}
 	}
-	k.objects, k.bytes = objects, 0
+	k.objects, k.bytes, k.checks = objects, 0, checks
 	for _, o := range objects {
 		k.bytes += o.size()
 	}
 	k.sawLocked()
+	if resting > 0 {
+		k.listAnewLocked(resting)
+	}
+	if k.outdatedLocked() { // they changed meanwhile
+		k.listAnewLocked(anewAfter)
+	}
 	k.watches.mark(slices.Collect(maps.Keys(owners))...)
 	return nil
 }

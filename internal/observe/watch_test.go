@@ -34,7 +34,7 @@ func (w *world) watch(objects ...*unstructured.Unstructured) *watched {
 	w.Helper()
 	d := &watched{world: w, owner: delivery.Owner{HubID: w.ns, Namespace: "team", Name: "shop"}}
 	d.wish = Wish{
-		Owner: d.owner, Objects: objects, TargetNamespace: w.ns, Ignore: func(delivery.ObjectRef) Ignore { return Ignore{} },
+		Owner: d.owner, Objects: objects, TargetNamespace: w.ns,
 		Applied: func(o *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, Extent) {
 			return d.marked(o, namespace), Fields
 		},
@@ -78,8 +78,8 @@ func (d *watched) await(want string) {
 	d.Helper()
 	want = strings.ReplaceAll(strings.ReplaceAll(want, "$NS", d.ns), "/", "_")
 	var got string
-	err := wait.PollUntilContextTimeout(d.ctx, 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		got = says(d.watches.Judge(d.wish, time.Now()))
+	err := wait.PollUntilContextTimeout(d.ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		got = says(d.watches.Judge(ctx, d.wish, time.Now()))
 		return got == want, nil
 	})
 	if err != nil {
@@ -266,11 +266,11 @@ func TestManyObjectsTakeLittleMemoryEach(t *testing.T) {
 		return o
 	}
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	first, err := objectOf(gvk, object(0))
+	first, err := objectOf(t.Context(), gvk, object(0), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := objectOf(gvk, object(1))
+	second, err := objectOf(t.Context(), gvk, object(1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
