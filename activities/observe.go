@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -47,7 +46,7 @@ type observation struct {
 	broken  chan error
 
 	// kinds says how well each kind was seen at the last look.
-	kinds    map[schema.GroupVersionKind]sight
+	kinds    map[string]sight
 	releases map[string]*observed
 }
 
@@ -168,8 +167,8 @@ func (o *observation) soil() {
 	dirty, now := o.watches.TakeDirty(), time.Now()
 	turned := map[schema.GroupVersionKind]bool{}
 	for _, k := range o.watches.States() {
-		if seen := (sight{k.Fresh(now), k.Problem}); seen != o.kinds[k.Kind] {
-			o.kinds[k.Kind], turned[k.Kind] = seen, true
+		if seen, of := (sight{k.Fresh(now), k.Problem}), kindName(k); seen != o.kinds[of] {
+			o.kinds[of], turned[k.Kind] = seen, true
 		}
 	}
 	for _, r := range o.releases {
@@ -180,7 +179,7 @@ func (o *observation) soil() {
 			}
 		}
 		for gvk := range turned {
-			r.dirty = r.dirty || r.kinds[gvk]
+			r.dirty = r.dirty || r.kinds[gvk] != nil
 		}
 	}
 }
@@ -199,7 +198,7 @@ func (o *observation) approach(ctx context.Context) {
 	if err != nil { // the probe says why
 		return
 	}
-	o.conn, o.kinds = conn, map[schema.GroupVersionKind]sight{}
+	o.conn, o.kinds = conn, map[string]sight{}
 	o.watches = observe.NewWatches(observe.Target{Dynamic: conn.Dynamic, Metadata: conn.Metadata, Mapper: conn.Mapper}, o.Audit, func(err error) {
 		select {
 		case o.broken <- err:
@@ -228,10 +227,12 @@ func (o *observation) follow(ctx context.Context) {
 	if o.watches == nil {
 		return
 	}
-	kinds := map[schema.GroupVersionKind]bool{}
+	kinds := observe.Kinds{}
 	for _, r := range o.releases {
-		for gvk := range r.kinds {
-			kinds[gvk] = true
+		for gvk, namespaces := range r.kinds {
+			for namespace := range namespaces {
+				kinds.Add(gvk, namespace)
+			}
 		}
 	}
 	o.watches.Follow(ctx, kinds)
@@ -266,7 +267,7 @@ func (o *observation) tell() {
 			watches++
 			bytes += k.Bytes
 			if len(s.Kinds) < maxKinds {
-				s.Kinds = append(s.Kinds, KindSight{kindName(k.Kind), k.Objects, k.Seen.UTC().Truncate(time.Second), k.Problem})
+				s.Kinds = append(s.Kinds, KindSight{kindName(k), k.Objects, k.Seen.UTC().Truncate(time.Second), k.Problem})
 			}
 		}
 	}
@@ -274,9 +275,11 @@ func (o *observation) tell() {
 	o.Metrics.observer.sees(o.key, watches, s.Objects, bytes)
 }
 
-func kindName(gvk schema.GroupVersionKind) string {
-	if gvk.Group == "" {
-		return gvk.Kind
+// kindName names a kind, and the namespace in which it is followed if that is one only.
+func kindName(k observe.KindState) string {
+	name := k.Kind.GroupKind().String()
+	if k.Namespace != "" {
+		name += " in " + k.Namespace
 	}
-	return fmt.Sprintf("%s.%s", gvk.Kind, gvk.Group)
+	return name
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
@@ -29,7 +28,9 @@ type observed struct {
 	owner   delivery.Owner
 	// digest is of the render whose kinds these are, empty while none is to be observed.
 	digest string
-	kinds  map[schema.GroupVersionKind]bool
+	kinds  observe.Kinds
+	// namespace is that of objects that name none.
+	namespace string
 	// rollout is the last one that has succeeded, and concluded when that was heard.
 	rollout   int64
 	concluded time.Time
@@ -125,14 +126,15 @@ func (o *observation) learn(ctx context.Context, r *observed) {
 			r.rollout, r.concluded = number, time.Now()
 		}
 	}
-	if digest == r.digest || digest == "" { // while a rollout is under way, what was followed still is
+	namespace := cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault)
+	if digest == r.digest && namespace == r.namespace || digest == "" { // while a rollout is under way, what was followed still is
 		return
 	}
 	content, known := o.content(ctx, r)
 	if !known {
 		return
 	}
-	r.digest, r.kinds, r.dirty = digest, observe.KindsOf(content.Objects), true
+	r.digest, r.namespace, r.kinds, r.dirty = digest, namespace, observe.KindsOf(content.Objects, namespace), true
 }
 
 // content is the render that the last rollout of a Release has applied. One that is gone is made again by the next reconcile.
@@ -258,7 +260,7 @@ func unseenKinds(all []observe.KindState) string {
 		if problem == "" {
 			problem = "nothing was heard of it for more than " + observe.StaleAfter.String()
 		}
-		texts = append(texts, kindName(k.Kind)+": "+problem)
+		texts = append(texts, kindName(k)+": "+problem)
 	}
 	text := "not known: " + strings.Join(texts, "; ")
 	if more := len(all) - named; more > 0 {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -58,29 +59,42 @@ type Report struct {
 	Outdated bool
 }
 
-// KindsOf are the kinds of objects.
-func KindsOf(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]bool {
-	kinds := map[schema.GroupVersionKind]bool{}
+// KindsOf are the kinds of objects. Objects without a namespace are in the given one.
+func KindsOf(objects []*unstructured.Unstructured, namespace string) Kinds {
+	kinds := Kinds{}
 	for _, o := range objects {
-		kinds[o.GroupVersionKind()] = true
+		kinds.Add(o.GroupVersionKind(), cmp.Or(o.GetNamespace(), namespace))
 	}
 	return kinds
+}
+
+// Add adds a kind in a namespace.
+func (k Kinds) Add(gvk schema.GroupVersionKind, namespace string) {
+	if k[gvk] == nil {
+		k[gvk] = map[string]bool{}
+	}
+	k[gvk][namespace] = true
 }
 
 // Judge compares a wish with what is known now. The watches go on meanwhile.
 func (w *Watches) Judge(ctx context.Context, wish Wish, now time.Time) Report {
 	var out Report
 	look := wish.Ignores.glance()
-	states := map[schema.GroupVersionKind]KindState{}
+	states, asked := map[scope]KindState{}, map[scope]bool{}
 	for _, o := range wish.Objects {
-		gvk := o.GroupVersionKind()
-		state, known := states[gvk]
+		at := scope{o.GroupVersionKind(), cmp.Or(o.GetNamespace(), wish.TargetNamespace)}
+		state, known := states[at]
 		if !known {
-			state = w.state(gvk, now)
-			if states[gvk] = state; !state.Fresh(now) {
-				out.Unseen = append(out.Unseen, state)
+			state = w.state(at, now)
+			states[at] = state
+			// Several namespaces may be seen by the same watch.
+			if one := (scope{state.Kind, state.Namespace}); !asked[one] {
+				asked[one] = true
+				if !state.Fresh(now) {
+					out.Unseen = append(out.Unseen, state)
+				}
+				out.Outdated = out.Outdated || w.outdated(state.Kind, wish)
 			}
-			out.Outdated = out.Outdated || w.outdated(gvk, wish)
 		}
 		if !state.Fresh(now) {
 			out.Objects++
@@ -91,21 +105,21 @@ func (w *Watches) Judge(ctx context.Context, wish Wish, now time.Time) Report {
 	return out
 }
 
-// state is that of one kind, whether it is followed or not.
-func (w *Watches) state(gvk schema.GroupVersionKind, now time.Time) KindState {
+// state is that of the watch that sees a kind in a namespace, whether there is one or not.
+func (w *Watches) state(at scope, now time.Time) KindState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k := w.kinds[gvk]; k != nil {
+	if k := w.of(at.GroupVersionKind, at.namespace); k != nil {
 		return k.state()
 	}
-	return KindState{Kind: gvk, Since: now}
+	return KindState{Kind: at.GroupVersionKind, Since: now}
 }
 
 // find gives what is known of an object.
 func (w *Watches) find(gvk schema.GroupVersionKind, ref delivery.ObjectRef) (live Object, there bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k := w.kinds[gvk]; k != nil {
+	if k := w.of(gvk, ref.Namespace); k != nil {
 		live, there = k.objects[ref]
 	}
 	return live, there

@@ -1,27 +1,15 @@
 package observe
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
-	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 )
 
@@ -39,7 +27,9 @@ type Watches struct {
 	running sync.WaitGroup
 
 	mu    sync.Mutex
-	kinds map[schema.GroupVersionKind]*kind
+	kinds map[scope]*kind
+	// narrow are kinds that convoy may not watch in all namespaces at once, and when that was found.
+	narrow map[schema.GroupVersionKind]time.Time
 	// checks are those that the owners have now, by their keys.
 	checks map[string]*Checks
 	dirty  map[string]time.Time // keys of the owners whose objects changed, and since when that is known
@@ -49,29 +39,58 @@ type Watches struct {
 func NewWatches(t Target, audit time.Duration, failed func(error)) *Watches {
 	return &Watches{
 		target: t, changed: make(chan struct{}, 1), audit: audit, failed: failed,
-		kinds: map[schema.GroupVersionKind]*kind{}, dirty: map[string]time.Time{},
+		kinds: map[scope]*kind{}, narrow: map[schema.GroupVersionKind]time.Time{}, dirty: map[string]time.Time{},
 	}
 }
 
-// Follow goes on with these kinds, and ends all others. Kinds that are new are followed until ctx ends.
-func (w *Watches) Follow(ctx context.Context, wanted map[schema.GroupVersionKind]bool) {
+// scope is a kind in all namespaces, or in one.
+type scope struct {
+	schema.GroupVersionKind
+	namespace string
+}
+
+// Kinds are kinds, each with the namespaces in which there are to be objects of it. A kind that has none by itself has those all the same.
+type Kinds map[schema.GroupVersionKind]map[string]bool
+
+// Follow goes on with these kinds, and ends all others. Kinds that are new are followed until ctx ends. One that convoy may not watch in
+// all namespaces is followed in each of its own, for as long as until an audit.
+func (w *Watches) Follow(ctx context.Context, wanted Kinds) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for gvk, k := range w.kinds {
-		if !wanted[gvk] {
-			k.cancel()
-			delete(w.kinds, gvk)
+	maps.DeleteFunc(w.narrow, func(_ schema.GroupVersionKind, since time.Time) bool { return time.Since(since) > w.audit })
+	scopes := map[scope]bool{}
+	for gvk, namespaces := range wanted {
+		if w.narrow[gvk].IsZero() {
+			scopes[scope{gvk, ""}] = true
+			continue
+		}
+		for namespace := range namespaces {
+			scopes[scope{gvk, namespace}] = true
 		}
 	}
-	for gvk := range wanted {
-		if w.kinds[gvk] != nil {
+	for s, k := range w.kinds {
+		if !scopes[s] {
+			k.cancel()
+			delete(w.kinds, s)
+		}
+	}
+	for s := range scopes {
+		if w.kinds[s] != nil {
 			continue
 		}
 		following, cancel := context.WithCancel(ctx)
-		k := &kind{ctx: following, gvk: gvk, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
-		w.kinds[gvk] = k
+		k := &kind{ctx: following, scope: s, since: time.Now(), watches: w, cancel: cancel, objects: map[delivery.ObjectRef]Object{}}
+		w.kinds[s] = k
 		w.running.Go(func() { k.run(following) })
 	}
+}
+
+// of is the watch of a kind that sees a namespace, nil when there is none.
+func (w *Watches) of(gvk schema.GroupVersionKind, namespace string) *kind {
+	if k := w.kinds[scope{gvk, ""}]; k != nil {
+		return k
+	}
+	return w.kinds[scope{gvk, namespace}]
 }
 
 // Close ends everything that Follow began, and waits for it.
@@ -99,6 +118,8 @@ func (w *Watches) TakeDirty() map[string]time.Time {
 // KindState is how well the objects of one kind are seen.
 type KindState struct {
 	Kind schema.GroupVersionKind
+	// Namespace in which it is followed, empty for all.
+	Namespace string
 	// Objects are kept of it, which take about so many Bytes.
 	Objects, Bytes int
 	// Since when it is followed.
@@ -130,7 +151,9 @@ func (w *Watches) States() []KindState {
 	for _, k := range w.kinds {
 		out = append(out, k.state())
 	}
-	slices.SortFunc(out, func(a, b KindState) int { return compareKinds(a.Kind, b.Kind) })
+	slices.SortFunc(out, func(a, b KindState) int {
+		return cmp.Or(compareKinds(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))
+	})
 	return out
 }
 
@@ -143,254 +166,5 @@ func (w *Watches) mark(owners ...string) {
 	select {
 	case w.changed <- struct{}{}:
 	default:
-	}
-}
-
-// kind is the watch of one kind. Its state is guarded by the mutex of the Watches.
-type kind struct {
-	gvk     schema.GroupVersionKind
-	watches *Watches
-	ctx     context.Context //nolint:containedctx // until the kind is followed no longer: a reflector gives its store none
-	cancel  context.CancelFunc
-
-	since      time.Time
-	objects    map[delivery.ObjectRef]Object
-	bytes      int
-	namespaced bool
-	seen       time.Time
-	problem    string
-	// checks are those by which all objects of the kind were judged. Only the watch itself writes them.
-	checks map[string]*Checks
-	// endRound ends what lasts until the kind is listed anew; anew is when that is due, zero for at the next audit.
-	endRound context.CancelFunc
-	anew     time.Time
-}
-
-func (k *kind) state() KindState {
-	return KindState{Kind: k.gvk, Objects: len(k.objects), Bytes: k.bytes, Since: k.since, Seen: k.seen, Problem: k.problem, Namespaced: k.namespaced}
-}
-
-// Delays between two tries to find a kind that is not served, or to watch one that fails.
-var retryKind = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 64, Cap: 30 * time.Second}
-
-// run finds the kind and follows it, again after each audit.
-func (k *kind) run(ctx context.Context) {
-	m, err := k.find(ctx)
-	if err != nil {
-		return
-	}
-	for ctx.Err() == nil {
-		round, cancel := context.WithTimeout(ctx, wait.Jitter(k.watches.audit, 0.1))
-		k.watches.mu.Lock()
-		k.endRound = cancel
-		k.watches.mu.Unlock()
-		r := cache.NewReflectorWithOptions(k.lister(m), k.prototype(), k, cache.ReflectorOptions{Name: k.gvk.String()})
-		// The reflector's own loop logs each failure, with the address of the target.
-		_ = retryKind.DelayWithReset(clock.RealClock{}, StaleAfter).Until(klog.NewContext(round, logr.Discard()), true, true, func(ctx context.Context) (bool, error) {
-			_ = r.ListAndWatchWithContext(ctx) // the lister has told of it
-			return false, nil
-		})
-		cancel()
-	}
-}
-
-// find waits until the cluster serves the kind.
-func (k *kind) find(ctx context.Context) (m *meta.RESTMapping, err error) {
-	delay := retryKind.DelayFunc()
-	err = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		asking, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		m, err = meta.ToResettableRESTMapperWithContext(k.watches.target.Mapper).RESTMappingWithContext(asking, k.gvk.GroupKind(), k.gvk.Version)
-		if err == nil {
-			return true, nil
-		}
-		if meta.IsNoMatchError(err) {
-			k.watches.target.Mapper.Reset()
-		}
-		k.fail(err)
-		return false, nil
-	})
-	if err == nil {
-		k.watches.mu.Lock()
-		k.namespaced = m.Scope.Name() == meta.RESTScopeNameNamespace
-		k.watches.mu.Unlock()
-	}
-	return m, err
-}
-
-// fail notes why the kind is not seen. What was seen before stays what is known, until it is too old.
-func (k *kind) fail(err error) {
-	k.watches.mu.Lock()
-	if problem := problemOf(err); problem != k.problem {
-		k.problem = problem
-		k.watches.mark()
-	}
-	k.watches.mu.Unlock()
-	k.watches.failed(err)
-}
-
-// problemOf is the class of a failure: what a server says may hold anything.
-func problemOf(err error) string {
-	var status apierrors.APIStatus
-	switch {
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "the cluster does not serve it"
-	case apierrors.IsForbidden(err):
-		return "convoy may not list and watch it"
-	case errors.As(err, &status):
-		return "the cluster refused the watch (" + string(apierrors.ReasonForError(err)) + ")"
-	}
-	return "the cluster did not answer"
-}
-
-// prototype is an object as the reflector is to get them.
-func (k *kind) prototype() runtime.Object {
-	if delivery.AlwaysHealthy(k.gvk.GroupKind()) {
-		return &metav1.PartialObjectMetadata{}
-	}
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(k.gvk)
-	return u
-}
-
-// lister lists and watches what bears the mark of a Release, and tells of each failure.
-func (k *kind) lister(m *meta.RESTMapping) cache.ListerWatcher {
-	list, follow := k.watches.target.Dynamic.Resource(m.Resource).List, k.watches.target.Dynamic.Resource(m.Resource).Watch
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return list(ctx, o)
-		},
-		WatchFuncWithContext: follow,
-	}
-	if delivery.AlwaysHealthy(k.gvk.GroupKind()) {
-		only := k.watches.target.Metadata.Resource(m.Resource)
-		lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return only.List(ctx, o) }
-		lw.WatchFuncWithContext = only.Watch
-	}
-	inner := *lw
-	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		o.LabelSelector = v1alpha1.LabelOwner
-		limited, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		out, err := inner.ListWithContextFunc(limited, o)
-		if err != nil && ctx.Err() == nil {
-			k.fail(err)
-		}
-		return out, err
-	}
-	lw.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		o.LabelSelector = v1alpha1.LabelOwner
-		out, err := inner.WatchFuncWithContext(ctx, o)
-		if err != nil && ctx.Err() == nil {
-			k.fail(err)
-		}
-		return out, err
-	}
-	return lw
-}
-
-// Add, Update, Delete, Replace, Resync and UpdateResourceVersion are what a reflector calls.
-
-// Add takes an object that is new.
-func (k *kind) Add(o any) error { return k.put(o) }
-
-// Update takes an object that changed.
-func (k *kind) Update(o any) error { return k.put(o) }
-
-func (k *kind) put(o any) error {
-	object, err := objectOf(k.ctx, k.gvk, o, k.checks)
-	if err != nil {
-		return err
-	}
-	k.watches.mu.Lock()
-	defer k.watches.mu.Unlock()
-	if resting := k.checks[object.Owner].rested(); resting > 0 {
-		k.listAnewLocked(resting)
-	}
-	before, known := k.objects[object.Ref]
-	k.objects[object.Ref] = object
-	k.bytes += object.size() - before.size()
-	k.sawLocked()
-	if !known || !before.same(object) {
-		k.watches.mark(before.Owner, object.Owner)
-	}
-	return nil
-}
-
-// Delete takes away an object that is gone, or no longer bears the mark.
-func (k *kind) Delete(o any) error {
-	object, err := objectOf(k.ctx, k.gvk, o, nil)
-	if err != nil {
-		return err
-	}
-	k.watches.mu.Lock()
-	defer k.watches.mu.Unlock()
-	before := k.objects[object.Ref]
-	delete(k.objects, object.Ref)
-	k.bytes -= before.size()
-	k.sawLocked()
-	k.watches.mark(before.Owner)
-	return nil
-}
-
-// Replace takes all objects: the watch began, or was audited.
-func (k *kind) Replace(all []any, _ string) error {
-	k.watches.mu.Lock()
-	checks := k.watches.checks
-	k.watches.mu.Unlock()
-	objects := make(map[delivery.ObjectRef]Object, len(all))
-	resting := time.Duration(0)
-	for _, o := range all {
-		object, err := objectOf(k.ctx, k.gvk, o, checks)
-		if err != nil {
-			return err
-		}
-		objects[object.Ref] = object
-		resting = max(resting, checks[object.Owner].rested())
-	}
-	k.watches.mu.Lock()
-	defer k.watches.mu.Unlock()
-	owners := map[string]bool{}
-	for ref, before := range k.objects {
-		if now, there := objects[ref]; !there || !before.same(now) {
-			owners[before.Owner] = true
-		}
-	}
-	for ref, now := range objects {
-		if _, known := k.objects[ref]; !known {
-			owners[now.Owner] = true
-		}
-	}
-	k.objects, k.bytes, k.checks = objects, 0, checks
-	for _, o := range objects {
-		k.bytes += o.size()
-	}
-	k.sawLocked()
-	if resting > 0 {
-		k.listAnewLocked(resting)
-	}
-	if k.outdatedLocked() { // they changed meanwhile
-		k.listAnewLocked(anewAfter)
-	}
-	k.watches.mark(slices.Collect(maps.Keys(owners))...)
-	return nil
-}
-
-// Resync has nothing to do.
-func (k *kind) Resync() error { return nil }
-
-// UpdateResourceVersion hears that the server goes on, also when nothing happened.
-func (k *kind) UpdateResourceVersion(string) {
-	k.watches.mu.Lock()
-	defer k.watches.mu.Unlock()
-	k.sawLocked()
-}
-
-func (k *kind) sawLocked() {
-	first := k.seen.IsZero()
-	recovered := k.problem != ""
-	k.seen, k.problem = time.Now(), ""
-	if first || recovered {
-		k.watches.mark()
 	}
 }

@@ -32,12 +32,12 @@ func (k *kind) outdatedLocked() bool {
 		return false // the first list is judged by those of then
 	}
 	for owner, now := range k.watches.checks {
-		if differ(now, k.checks[owner], k.gvk.GroupKind()) {
+		if differ(now, k.checks[owner], k.GroupKind()) {
 			return true
 		}
 	}
 	for owner, before := range k.checks {
-		if differ(before, k.watches.checks[owner], k.gvk.GroupKind()) {
+		if differ(before, k.watches.checks[owner], k.GroupKind()) {
 			return true
 		}
 	}
@@ -71,6 +71,10 @@ func (k *kind) listAnewLocked(after time.Duration) {
 func (w *Watches) outdated(gvk schema.GroupVersionKind, wish Wish) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := w.kinds[gvk]
-	return k != nil && differ(wish.Checks, k.checks[wish.Owner.Key()], gvk.GroupKind())
+	for s, k := range w.kinds {
+		if s.GroupVersionKind == gvk && differ(wish.Checks, k.checks[wish.Owner.Key()], gvk.GroupKind()) {
+			return true
+		}
+	}
+	return false
 }

@@ -44,7 +44,6 @@ func (w *world) watch(objects ...*unstructured.Unstructured) *watched {
 	}
 	d.watches = NewWatches(w.target, time.Hour, func(error) { d.failures.Add(1) })
 	w.Cleanup(d.watches.Close)
-	d.watches.Follow(w.ctx, KindsOf(d.wish.Objects))
 	return d
 }
 
@@ -68,7 +67,11 @@ func says(r Report) string {
 		all = append(all, "pending "+x.Ref.String())
 	}
 	for _, x := range r.Unseen {
-		all = append(all, "unseen "+x.Kind.Kind+": "+x.Problem)
+		kind := x.Kind.Kind
+		if x.Namespace != "" {
+			kind += " in " + x.Namespace
+		}
+		all = append(all, "unseen "+kind+": "+x.Problem)
 	}
 	return strings.ReplaceAll(strings.Join(all, "; "), "/", "_")
 }
@@ -79,6 +82,7 @@ func (d *watched) await(want string) {
 	want = strings.ReplaceAll(strings.ReplaceAll(want, "$NS", d.ns), "/", "_")
 	var got string
 	err := wait.PollUntilContextTimeout(d.ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		d.watches.Follow(d.ctx, KindsOf(d.wish.Objects, d.ns)) // as an observer does
 		got = says(d.watches.Judge(ctx, d.wish, time.Now()))
 		return got == want, nil
 	})
@@ -166,12 +170,11 @@ func TestAKindThatIsNotSeenDegradesNoOther(t *testing.T) {
 	})
 	secret := fromYAML(w, `{apiVersion: v1, kind: Secret, metadata: {name: s}, data: {text: aGVsbG8=}}`)
 	d := w.watch(configMap(w, "one"), secret)
-	d.await("unseen ConfigMap: convoy may not list and watch it")
+	d.await("unseen ConfigMap in $NS: convoy may not list and watch it")
 	d.wish.Objects = append(d.wish.Objects, widget)
-	d.watches.Follow(w.ctx, KindsOf(d.wish.Objects))
-	d.await("unseen ConfigMap: convoy may not list and watch it; unseen Widget: the cluster does not serve it")
+	d.await("unseen ConfigMap in $NS: convoy may not list and watch it; unseen Widget: the cluster does not serve it")
 	w.log.refusing("configmaps", func(*http.Request) (*http.Response, error) { return nil, errors.New("S3CR3T") })
-	d.await("unseen ConfigMap: the cluster did not answer; unseen Widget: the cluster does not serve it")
+	d.await("unseen ConfigMap in $NS: the cluster did not answer; unseen Widget: the cluster does not serve it")
 	w.log.refusing("nothing", nil)
 	w.define(group)
 	w.applyAs(d.owner.FieldManager(), d.marked(widget, w.ns))
@@ -181,8 +184,42 @@ func TestAKindThatIsNotSeenDegradesNoOther(t *testing.T) {
 	if d.failures.Load() == 0 {
 		t.Error("no failure was told")
 	}
-	d.watches.Follow(w.ctx, map[schema.GroupVersionKind]bool{{Version: "v1", Kind: "Secret"}: true})
+	d.watches.Follow(w.ctx, Kinds{{Version: "v1", Kind: "Secret"}: {w.ns: true}})
 	if states := d.watches.States(); len(states) != 1 || states[0].Objects < 1 || !states[0].Fresh(time.Now()) || states[0].Fresh(time.Now().Add(2*StaleAfter)) {
+		t.Errorf("%+v", states)
+	}
+}
+
+func TestAKindThatMayNotBeWatchedEverywhereIsWatchedInItsNamespaces(t *testing.T) {
+	w := newWorld(t)
+	var forbid atomic.Bool
+	forbid.Store(true)
+	w.log.refusing("configmaps", func(r *http.Request) (*http.Response, error) {
+		if !forbid.Load() || strings.Contains(r.URL.Path, "/namespaces/"+w.ns+"/") {
+			return nil, nil
+		}
+		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	})
+	one := configMap(w, "one")
+	d := w.watch(one)
+	d.await("")
+	if states := d.watches.States(); len(states) != 1 || states[0].Namespace != w.ns {
+		t.Errorf("%+v", states)
+	}
+	w.change(one, change{kind: merges, patch: `{"data":{"text":"other"}}`})
+	d.await("drift ConfigMap $NS/one gone=false [data.text]")
+	elsewhere := configMap(w, "one")
+	elsewhere.SetNamespace("elsewhere")
+	d.wish.Objects = append(d.wish.Objects, elsewhere)
+	d.await("drift ConfigMap $NS/one gone=false [data.text]; unseen ConfigMap in elsewhere: convoy may not list and watch it")
+	d.wish.Objects = d.wish.Objects[:1]
+	forbid.Store(false)
+	d.watches.mu.Lock()
+	d.watches.narrow[schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}] = time.Now().Add(-2 * time.Hour)
+	d.watches.mu.Unlock()
+	d.await("drift ConfigMap $NS/one gone=false [data.text]")
+	if states := d.watches.States(); len(states) != 1 || states[0].Namespace != "" {
 		t.Errorf("%+v", states)
 	}
 }
@@ -242,10 +279,9 @@ func TestWhatIsMissedIsFoundByTheAudit(t *testing.T) {
 	d.await("")
 	audited := NewWatches(w.target, 2*time.Second, func(error) {})
 	defer audited.Close()
-	audited.Follow(w.ctx, KindsOf(d.wish.Objects))
 	d.watches = audited
 	d.await("")
-	k := audited.kinds[schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}]
+	k := audited.of(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, w.ns)
 	audited.mu.Lock() // as if an event had been lost
 	for ref := range k.objects {
 		delete(k.objects, ref)
