@@ -145,7 +145,13 @@ func TestHealthThatIsLostAndFoundIsTold(t *testing.T) {
 	s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonDelivered)
 }
 
-func TestOfAClusterThatIsGoneNothingIsClaimed(t *testing.T) {
+func TestOfAClusterThatIsGoneNothingIsClaimed(t *testing.T) { claimNothing(t, (*link).cut) }
+
+// Its connections and all new ones hang: nothing but time tells.
+func TestOfAClusterThatIsFrozenNothingIsClaimed(t *testing.T) { claimNothing(t, (*link).freeze) }
+
+func claimNothing(t *testing.T, lose func(*link)) {
+	t.Helper()
 	s := newScene(t)
 	path := newLink(t, beta)
 	s.cluster("prod", path.kubeconfig(t, "observed-"+s.ns))
@@ -153,13 +159,14 @@ func TestOfAClusterThatIsGoneNothingIsClaimed(t *testing.T) {
 	s.release("app", "prod", "source", func(r *v1alpha1.Release) { r.Spec.SyncPolicy.Interval.Duration = time.Hour })
 	s.awaitDelivered("app")
 	s.awaitObserver("prod")
-	path.cut()
+	lose(path)
 	s.awaitCluster("prod", metav1.ConditionFalse, v1alpha1.ReasonProbeFailed) // the observer asks for the probe
 	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady)
 	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionHealthy, "not reachable", "it answered last at 20")
 	s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady)
 	s.awaitDrift("app", metav1.ConditionUnknown, "not reachable")
 	s.tamper(s.on(beta), &corev1.ConfigMap{ObjectMeta: s.meta("source")}, `{"data":{"text":"changed meanwhile"}}`)
+	path.cut()
 	path.mend(t)
 	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
 	s.awaitText(patience, s.on(beta), "source", "hello") // what drifted while nobody looked is corrected

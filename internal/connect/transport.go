@@ -134,11 +134,20 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		end()
-		return nil, err
+		return nil, l.told(r, err)
 	}
 	// The request ends when its answer has been read.
 	resp.Body = &answer{ReadCloser: resp.Body, left: bound, read: func(err error) { l.note(ctx, err, err == nil) }, end: end}
 	return resp, nil
+}
+
+// told is what whoever asked is told of a failure. client-go takes a watch that cannot begin, because of a timeout or of a connection that
+// breaks, for one that brings nothing: it tries ten times, and then says that all is well. So it is told the class alone.
+func (l *link) told(r *http.Request, err error) error {
+	if _, verdict := failure.As(err); verdict || !watching(r) || r.Context().Err() != nil {
+		return err
+	}
+	return &classified{class: classOf(err)}
 }
 
 // note takes down whether the target answers: an error says that it does not, unless whoever asked gave up or it is about

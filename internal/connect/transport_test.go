@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -30,5 +31,27 @@ func TestListsAreCompressedAndWatchesAreNot(t *testing.T) {
 	defer mu.Unlock()
 	if accepts[false] != "gzip" || accepts[true] != "identity" {
 		t.Errorf("a list accepts %q, a watch %q", accepts[false], accepts[true])
+	}
+}
+
+func TestAWatchThatCannotBeginIsAnError(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	_, ca := stub(t, nil)
+	pods := clientOf(t, kubeconfigFor("https://"+l.Addr().String(), ca, "{token: t}"), Options{}).Dynamic.Resource(configMaps).Namespace("d")
+	if _, err := pods.Watch(t.Context(), metav1.ListOptions{}); !NoAnswer(err) {
+		t.Errorf("a server that closes each connection: %v", err)
 	}
 }
