@@ -274,7 +274,7 @@ func (a *Activities) askAgain(ctx context.Context, h *hookStep) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
-	if now == nil || now.hook == nil || now.release.Generation != h.release.Generation && !sameHook(now.hook, h.hook) {
+	if now == nil || now.hook == nil || !sameHook(now.hook, h.hook) {
 		return handedOver()
 	}
 	return nil
