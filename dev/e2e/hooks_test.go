@@ -294,6 +294,21 @@ func TestASuspensionBetweenTwoAttemptsOfAHookIsRecorded(t *testing.T) {
 	}
 }
 
+func TestAJobWhoseHookBecomesAnApprovalIsStopped(t *testing.T) {
+	s := newScene(t)
+	on := s.on(alpha)
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "hello")
+	r := s.release("app", "prod", "greeting", hooked(jobHook("migrate", v1alpha1.HookPreApply, "", s.waiting())))
+	job := s.awaitJob(on, "migrate")
+	s.awaitHook("app", "migrate", v1alpha1.HookRunning)
+	change(s, r, hooked(newHook("migrate", v1alpha1.HookPreApply, func(h *v1alpha1.Hook) { h.Approval = &v1alpha1.HookApproval{} })))
+	s.awaitGone(on, job)
+	if run := s.awaitHook("app", "migrate", v1alpha1.HookRunning); run.Rollout != 1 {
+		t.Errorf("it is of rollout %d", run.Rollout)
+	}
+}
+
 func TestARolloutWaitsForTheApprovalOfItsHookAndASuspensionStopsOne(t *testing.T) {
 	s := newScene(t)
 	on := s.on(alpha)
