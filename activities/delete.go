@@ -27,7 +27,7 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 		return ObjectResult{}, a.awaited(ctx, r, err)
 	}
 	if len(due) > 0 {
-		return ObjectResult{Life: Deleting, Hooks: due}, nil
+		return ObjectResult{Life: Deleting, Hooks: due, Generation: r.Generation}, nil
 	}
 	if err := a.Renders.Collect(ctx, r, nil); err != nil {
 		return ObjectResult{}, err

@@ -145,8 +145,12 @@ func (a *Activities) beginHook(ctx context.Context, h *hookStep) (over bool, err
 	if f, ok := failure.As(err); ok && f.Terminal {
 		return h.conclude(v1alpha1.HookFailed, f.Message), nil
 	}
-	if err != nil || h.begun {
+	if err != nil {
 		return false, err
+	}
+	if h.begun {
+		a.stopFormerFirst(h)
+		return false, nil
 	}
 	h.run.Object, h.run.Message = h.deed.object, cut(h.deed.message)
 	superseded, err := a.tell(ctx, h.step, func(r *v1alpha1.Release) { status.HookStarted(r, h.run) })
@@ -173,8 +177,7 @@ func (h *hookStep) conclude(state v1alpha1.HookState, message string) (over bool
 // concluded.
 func (a *Activities) doHook(ctx context.Context, h *hookStep) error {
 	timeout := h.hook.Timeout.Duration
-	end := h.run.StartTime.Add(timeout)
-	limited, cancel := context.WithDeadline(ctx, lookUntil(h.run.StartTime.Time, timeout, time.Now()))
+	limited, cancel := context.WithDeadline(ctx, h.attemptUntil(time.Now()))
 	defer cancel()
 	waiting, err := a.perform(limited, h)
 	f, known := failure.As(err)
@@ -187,7 +190,7 @@ func (a *Activities) doHook(ctx context.Context, h *hookStep) error {
 	case takesNothing(err):
 		h.conclude(v1alpha1.HookSkipped, "the namespace of the Release goes away, and takes no record of another object")
 		return nil
-	case errors.Is(err, apply.ErrHub), known && f.Reason == ReasonRenewed:
+	case errors.Is(err, apply.ErrHub) && limited.Err() == nil, known && f.Reason == ReasonRenewed:
 		return err
 	case known && f.Terminal && f.Reason == v1alpha1.ReasonHookFailed, known && f.Terminal && h.placed():
 		h.conclude(v1alpha1.HookFailed, f.Message)
@@ -197,13 +200,13 @@ func (a *Activities) doHook(ctx context.Context, h *hookStep) error {
 	case h.outOfReach(err):
 		h.conclude(v1alpha1.HookSkipped, "the cluster cannot be reached, and the deletion gives up by deletionPolicy.timeout")
 		return nil
-	case limited.Err() == nil && time.Now().Before(end):
+	case known && h.hook.HTTP != nil && time.Now().Add(f.RetryAfter).After(h.until()) && f.RetryAfter > 0:
+		h.conclude(v1alpha1.HookFailed, fmt.Sprintf("%s, and asks to wait for longer than its timeout of %s leaves", f.Message, timeout))
+		return nil
+	case limited.Err() == nil && time.Now().Before(h.until()):
 		return err
 	}
-	if known && waiting == "" {
-		waiting = f.Message
-	}
-	h.conclude(v1alpha1.HookFailed, fmt.Sprintf("it was not done after %s: %s", timeout, waiting))
+	h.conclude(v1alpha1.HookFailed, fmt.Sprintf("it was not done after %s: %s", timeout, h.lastReason(waiting, err)))
 	return nil
 }
 
@@ -214,6 +217,9 @@ func (h *hookStep) placed() bool {
 
 // perform starts the deed and looks at it until it is done. waiting is what the last look waited for.
 func (a *Activities) perform(ctx context.Context, h *hookStep) (waiting string, err error) {
+	if ctx.Err() != nil {
+		return "", errTimeOver
+	}
 	if err := h.deed.start(ctx); err != nil || h.deed.look == nil {
 		return "", err
 	}
@@ -231,9 +237,16 @@ func (a *Activities) perform(ctx context.Context, h *hookStep) (waiting string, 
 			return waiting, handedOver()
 		case <-timer.C:
 		}
+		began := time.Now()
 		done, what, err := h.deed.look(ctx)
-		if done || err != nil && ctx.Err() == nil {
+		switch {
+		case done, err != nil && ctx.Err() == nil:
 			return waiting, err
+		case err != nil && time.Since(began) > noAnswer && !errors.Is(err, apply.ErrHub):
+			waiting = h.reasonOf(err)
+		}
+		if ctx.Err() != nil { // and nothing more is asked with it
+			return waiting, errTimeOver
 		}
 		if what != "" {
 			waiting = what
@@ -250,6 +263,9 @@ func (a *Activities) perform(ctx context.Context, h *hookStep) (waiting string, 
 	}
 }
 
+// noAnswer is how long a look that the time-out cuts off had to get an answer: one that took longer got none.
+const noAnswer = 3 * time.Second
+
 // askAgain is how often a hook that waits looks whether the hub still has it as it was begun.
 const askAgain = 15 * time.Second
 
@@ -258,7 +274,7 @@ func (a *Activities) askAgain(ctx context.Context, h *hookStep) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", apply.ErrHub, err)
 	}
-	if now == nil || now.hook == nil || now.release.Generation != h.release.Generation && !sameHook(now.hook, h.hook) {
+	if now == nil || now.hook == nil || !sameHook(now.hook, h.hook) {
 		return handedOver()
 	}
 	return nil

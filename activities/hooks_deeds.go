@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +22,7 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/hook"
@@ -31,6 +34,7 @@ type Workflows interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	CancelWorkflow(ctx context.Context, workflowID, runID string) error
+	DescribeTaskQueue(ctx context.Context, taskQueue string, kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 }
 
 // deedOf executes the templates of a hook.
@@ -78,8 +82,8 @@ func (a *Activities) objectDeed(h *hookStep, o *unstructured.Unstructured) deed 
 			made, err = apply.StartHook(ctx, h.target, a.Ledger, apply.HookRequest{
 				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: entryOf(&h.run),
 				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record, Resumed: h.begun,
-				CreateNamespace: h.release.Spec.CreateNamespace,
-				Objects:         func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
+				CreateNamespace: h.release.Spec.CreateNamespace, Until: h.until(),
+				Objects: func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
 			})
 			if made != nil {
 				ref := made.Ref
@@ -147,10 +151,43 @@ func (a *Activities) cleanHook(ctx context.Context, h *hookStep) error {
 	switch {
 	case h.run.Object != nil:
 		return a.cleanObject(ctx, h)
-	case h.input.Hook.Kind == "Workflow" && h.begun && h.run.State != v1alpha1.HookSucceeded:
+	case h.runsWorkflow() && h.begun && h.run.State != v1alpha1.HookSucceeded:
 		return a.cancelHook(ctx, h)
 	}
 	return nil
+}
+
+// runsWorkflow: by the spec as it is now or, of a hook that left it, as it was when the rollout began.
+func (h *hookStep) runsWorkflow() bool {
+	return h.hook != nil && h.hook.Workflow != nil || h.hook == nil && h.input.Hook.Kind == kindWorkflow
+}
+
+const kindWorkflow = "Workflow"
+
+// stopFormerFirst has a run that was begun stop what it began as a hook of another kind, if the spec was changed meanwhile. Of a
+// deletion whose target does not answer it is left to the deletion.
+func (a *Activities) stopFormerFirst(h *hookStep) {
+	madeObject := h.run.Object != nil && h.deed.object == nil
+	ranWorkflow := h.input.Hook.Kind == kindWorkflow && h.hook.Workflow == nil
+	start := h.deed.start
+	if start == nil || !madeObject && !ranWorkflow {
+		return
+	}
+	h.deed.start = func(ctx context.Context) error {
+		if madeObject {
+			err := a.withObject(ctx, h, &h.run, func(o *apply.HookObject) error { return o.Remove(ctx) })
+			if err != nil && (h.run.Rollout != 0 || !connect.Unreachable(err)) {
+				return err
+			}
+			h.run.Object = nil
+		}
+		if ranWorkflow {
+			if err := a.cancelHook(ctx, h); err != nil {
+				return err
+			}
+		}
+		return start(ctx)
+	}
 }
 
 // cancelHook asks the workflow of a run to end, if there is one that runs.
@@ -233,7 +270,11 @@ func (a *Activities) workflowDeed(h *hookStep, c delivery.Context) (deed, error)
 			if h.begun {
 				reuse = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 			}
-			left := max(time.Until(h.run.StartTime.Add(h.hook.Timeout.Duration)), time.Second)
+			left := time.Until(h.until())
+			if left <= 0 { // a look at one that runs is all there is time for
+				return nil
+			}
+			left = max(left, time.Second)
 			_, err := a.Workflows.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 				ID: id, TaskQueue: w.TaskQueue, WorkflowExecutionTimeout: left,
 				WorkflowIDReusePolicy: reuse,
@@ -247,11 +288,25 @@ func (a *Activities) workflowDeed(h *hookStep, c delivery.Context) (deed, error)
 				return false, "", a.engineTrouble(err)
 			}
 			info := found.GetWorkflowExecutionInfo()
-			return hook.Outcome(id, w.Type, info.GetType().GetName(), info.GetStatus().String())
+			done, waiting, err := hook.Outcome(id, w.Type, info.GetType().GetName(), info.GetStatus().String())
+			if err == nil && !done && !a.polled(ctx, w.TaskQueue) {
+				waiting = fmt.Sprintf("workflow: %s waits for a worker: none polls task queue %s", id, w.TaskQueue)
+			}
+			return done, waiting, err
 		},
 		first: 500 * time.Millisecond, last: 5 * time.Second,
 		end: func(ctx context.Context) error { return a.cancelHook(ctx, h) },
 	}, nil
+}
+
+// polled reports whether a worker asks for tasks of a queue, or whether that is not known. Temporal remembers for minutes one
+// that has stopped; one that works asks at least once in that time.
+func (a *Activities) polled(ctx context.Context, queue string) bool {
+	const lastSeen = 2 * time.Minute
+	found, err := a.Workflows.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	return err != nil || slices.ContainsFunc(found.GetPollers(), func(p *taskqueuepb.PollerInfo) bool {
+		return time.Since(p.GetLastAccessTime().AsTime()) < lastSeen
+	})
 }
 
 // engineTrouble names what Temporal said to a request of a hook by its class.

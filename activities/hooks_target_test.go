@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,11 +155,36 @@ func (s *jobScene) create(o hubclient.Object) {
 	s.must(s.hub.Create(s.Context(), o))
 }
 
+// mute has the Cluster name a server that takes connections and never says anything.
+func (s *jobScene) mute() {
+	s.Helper()
+	l, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")
+	s.must(err)
+	s.Cleanup(func() { _ = l.Close() })
+	kubeconfig := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "https://%s"}}], users: [{name: u, user: {token: t}}]}`, l.Addr())
+	var secret corev1.Secret
+	s.must(s.hub.Get(s.Context(), types.NamespacedName{Namespace: s.ns, Name: "east"}, &secret))
+	secret.Data["kubeconfig"] = []byte(kubeconfig)
+	s.must(s.hub.Update(s.Context(), &secret))
+}
+
 func (s *jobScene) release() *v1alpha1.Release {
 	s.Helper()
 	r := &v1alpha1.Release{}
 	s.must(s.hub.Get(s.Context(), types.NamespacedName{Namespace: s.ns, Name: "app"}, r))
 	return r
+}
+
+// input asks for the hook of rollout 1.
+func (s *jobScene) input() HookInput {
+	s.Helper()
+	r := s.release()
+	h := r.Spec.Hooks[0]
+	return HookInput{
+		Rollout: delivery.RolloutInput{Key: s.key, Cluster: "east", Number: 1, Digest: r.Status.Rollout.Digest}, Hook: delivery.HookRef{Name: h.Name, Phase: h.Phase, Kind: "Job"},
+		Last: h.Phase == v1alpha1.HookPostApply,
+	}
 }
 
 // run runs the hook, and meanwhile once its Job is there.
@@ -167,7 +194,6 @@ func (s *jobScene) run(meanwhile func()) StepResult {
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(time.Minute)
 	env.RegisterActivity(s.acts)
-	r := s.release()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -183,11 +209,7 @@ func (s *jobScene) run(meanwhile func()) StepResult {
 		}
 		meanwhile()
 	}()
-	h := r.Spec.Hooks[0]
-	value, err := env.ExecuteActivity(s.acts.RunHook, HookInput{
-		Rollout: delivery.RolloutInput{Key: s.key, Cluster: "east", Number: 1, Digest: r.Status.Rollout.Digest}, Hook: delivery.HookRef{Name: h.Name, Phase: h.Phase, Kind: "Job"},
-		Last: h.Phase == v1alpha1.HookPostApply,
-	})
+	value, err := env.ExecuteActivity(s.acts.RunHook, s.input())
 	<-done
 	s.must(err)
 	var out StepResult
@@ -251,6 +273,25 @@ func TestAJobOfAHookOnATarget(t *testing.T) {
 		t.Parallel()
 		suspend(t, p, h)
 	})
+	t.Run("it becomes a hook of another kind", func(t *testing.T) {
+		t.Parallel()
+		becomeCheck(t, p, h)
+	})
+	check := v1alpha1.Hook{Name: "check", Phase: v1alpha1.HookPreApply, OnFailure: v1alpha1.HookFail, Check: &v1alpha1.HookCheck{
+		Target: v1alpha1.HookCheckTarget{APIVersion: "v1", Kind: "ConfigMap"}, CEL: "true",
+	}}
+	for _, tc := range []v1alpha1.Hook{h, check} {
+		tc.Timeout.Duration = 5 * time.Second
+		t.Run("the target does not answer "+tc.Name, func(t *testing.T) {
+			t.Parallel()
+			s := newJobScene(t, p, tc)
+			s.mute()
+			out := s.run(nil)
+			if want := `not done after 5s: Cluster "east": the API server did not answer in time`; !strings.Contains(out.Message, want) {
+				t.Errorf("%+v, want %s", out, want)
+			}
+		})
+	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,6 +315,36 @@ func TestAJobOfAHookOnATarget(t *testing.T) {
 				t.Errorf("the ledger has %+v", run)
 			}
 		})
+	}
+}
+
+// becomeCheck: a worker was killed after it made a Job, and the hook is a check when another one takes the run up.
+func becomeCheck(t *testing.T, p plane, h v1alpha1.Hook) {
+	t.Helper()
+	s := newJobScene(t, p, h)
+	run, err := s.acts.hookStep(t.Context(), s.input())
+	s.must(err)
+	run.deed, err = s.acts.deedOf(t.Context(), run, delivery.NewContext(run.cluster, run.release))
+	s.must(err)
+	run.run.Object = run.deed.object
+	_, err = s.acts.tell(t.Context(), run.step, func(r *v1alpha1.Release) { status.HookStarted(r, run.run) })
+	s.must(err)
+	s.must(run.deed.start(t.Context()))
+	if there, held := s.left(); !there || !held {
+		t.Fatalf("the Job is there: %v, with the finalizer: %v", there, held)
+	}
+	r := s.release()
+	r.Spec.Hooks[0].Job = nil
+	r.Spec.Hooks[0].Check = &v1alpha1.HookCheck{Target: v1alpha1.HookCheckTarget{APIVersion: "v1", Kind: "ConfigMap"}, CEL: "true"}
+	s.must(s.hub.Update(t.Context(), r))
+	if out := s.run(nil); out != (StepResult{}) {
+		t.Errorf("%+v", out)
+	}
+	if there, _ := s.left(); there {
+		t.Error("the Job goes on beside the rollout")
+	}
+	if run := s.release().Status.Hooks[0]; run.State != v1alpha1.HookSucceeded || run.Object != nil {
+		t.Errorf("the ledger has %+v", run)
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,10 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,14 +45,19 @@ type hookScene struct {
 	env    *testsuite.TestActivityEnvironment
 	sent   atomic.Int32
 	answer atomic.Int32
-	url    string
-	flows  *fakeWorkflows
+	// hanging: no answer comes; retryAfter is what the server asks for, in seconds.
+	hanging    atomic.Bool
+	retryAfter atomic.Int32
+	url        string
+	flows      *fakeWorkflows
+	kind       string // of the hook, when the rollout began
 }
 
 // fakeWorkflows is a Temporal in which every workflow has one status.
 type fakeWorkflows struct {
 	started, cancelled []string
 	status             enumspb.WorkflowExecutionStatus
+	polled             time.Time // when a worker asked for tasks
 }
 
 func (f *fakeWorkflows) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
@@ -67,12 +76,28 @@ func (f *fakeWorkflows) CancelWorkflow(_ context.Context, id, _ string) error {
 	return nil
 }
 
+func (f *fakeWorkflows) DescribeTaskQueue(context.Context, string, enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	out := &workflowservice.DescribeTaskQueueResponse{}
+	if !f.polled.IsZero() {
+		out.Pollers = []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(f.polled)}}
+	}
+	return out, nil
+}
+
 func newHookScene(t *testing.T, change func(*v1alpha1.Release), objects ...hubclient.Object) *hookScene {
 	t.Helper()
 	s := &hookScene{T: t, flows: &fakeWorkflows{status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED}}
 	s.answer.Store(http.StatusOK)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body) // else nobody sees that the client has gone
 		s.sent.Add(1)
+		if s.hanging.Load() {
+			<-req.Context().Done()
+			return
+		}
+		if seconds := s.retryAfter.Load(); seconds > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
+		}
 		w.WriteHeader(int(s.answer.Load()))
 	}))
 	t.Cleanup(server.Close)
@@ -104,7 +129,7 @@ func (s *hookScene) run(phase v1alpha1.HookPhase, last bool) (StepResult, error)
 	s.Helper()
 	value, err := s.env.ExecuteActivity(s.acts.RunHook, HookInput{
 		Rollout: delivery.RolloutInput{Key: delivery.Key{Namespace: "default", Name: "podinfo", UID: "r-1"}, Cluster: "east", Number: 3, Digest: "sha256:a"},
-		Hook:    delivery.HookRef{Name: "notify", Phase: phase}, Last: last,
+		Hook:    delivery.HookRef{Name: "notify", Phase: phase, Kind: s.kind}, Last: last,
 	})
 	var out StepResult
 	if err == nil {
@@ -216,17 +241,26 @@ func TestWhatMayPassIsTriedAgainUntilTheTimeOfTheHookIsOver(t *testing.T) {
 	if got := s.told(); got != "Running; notify=Running: http: the server answers with HTTP status 503" {
 		t.Error(got)
 	}
-	late := newHookScene(t, func(r *v1alpha1.Release) {
-		r.Status.Hooks = []v1alpha1.HookStatus{{
-			Name: "notify", Phase: v1alpha1.HookPreApply, Rollout: 3, State: v1alpha1.HookRunning, StartTime: metav1.NewTime(time.Now().Add(-time.Hour)),
-		}}
-	})
-	late.answer.Store(http.StatusServiceUnavailable)
-	out, err := late.run(v1alpha1.HookPreApply, false)
-	want := "hook notify (PreApply) failed: it was not done after 1m0s: http: the server answers with HTTP status 503"
-	if err != nil || out.Message != want {
-		t.Errorf("%+v, %v", out, err)
+	for message, want := range map[string]string{
+		"http: the server answers with HTTP status 503": "http: the server answers with HTTP status 503", "": "it was interrupted before it had a result",
+	} {
+		late := newHookScene(t, func(r *v1alpha1.Release) {
+			r.Status.Hooks = []v1alpha1.HookStatus{runningSince(time.Now().Add(-time.Minute))}
+			r.Status.Hooks[0].Message = message
+		})
+		out, err := late.run(v1alpha1.HookPreApply, false)
+		if err != nil || out.Message != "hook notify (PreApply) failed: it was not done after 1m0s: "+want {
+			t.Errorf("%+v, %v", out, err)
+		}
+		if n := late.sent.Load(); n != 0 {
+			t.Errorf("it was sent after its time was over, %d times", n)
+		}
 	}
+}
+
+// runningSince is a run of the hook that the hub has already.
+func runningSince(start time.Time) v1alpha1.HookStatus {
+	return v1alpha1.HookStatus{Name: "notify", Phase: v1alpha1.HookPreApply, Rollout: 3, State: v1alpha1.HookRunning, StartTime: metav1.NewTime(start)}
 }
 
 func TestAWorkflowOfTheUsersOwn(t *testing.T) {

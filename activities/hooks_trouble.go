@@ -34,13 +34,13 @@ func (a *Activities) hookTrouble(ctx context.Context, h *hookStep, err error) er
 	case known && (f.Reason == ReasonRenewed || f.Reason == ReasonHookRetrying):
 		return err
 	case known && (f.Reason == v1alpha1.ReasonHookFailed || f.Reason == v1alpha1.ReasonApplyRetrying):
-		message = f.Message
+		message = h.reasonOf(err)
 	default:
 		a.suspect(ctx, h.cluster, err)
 		if !known {
 			f = connect.Classify(err)
 		}
-		message = fmt.Sprintf("Cluster %q: %s", h.release.Spec.ClusterRef.Name, f.Message)
+		message = h.reasonOf(err)
 	}
 	again := failure.Transient(ReasonHookRetrying, err, "hook %s (%s): %s", h.run.Name, h.run.Phase, message)
 	again.RetryAfter = f.RetryAfter
@@ -59,7 +59,7 @@ func (a *Activities) hookDelay(ctx context.Context, h *hookStep, asked time.Dura
 	if d <= 0 {
 		d = delivery.ReleaseBackoff.Delay(int(activity.GetInfo(ctx).Attempt))
 	}
-	if left := time.Until(h.run.StartTime.Add(h.hook.Timeout.Duration)); left > 0 {
+	if left := time.Until(h.until()); left > 0 {
 		d = min(d, left+time.Second)
 	}
 	if h.run.Rollout == 0 {
@@ -96,4 +96,47 @@ func (h *hookStep) patient() bool {
 // takesNothing tells a namespace of the hub that goes away, and takes nothing new, from a hub that fails.
 func takesNothing(err error) bool {
 	return errors.Is(err, apply.ErrHub) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// until is when the time of a run is over. After that nothing is begun any more.
+func (h *hookStep) until() time.Time { return h.run.StartTime.Add(h.hook.Timeout.Duration) }
+
+// attemptUntil is when an attempt that begins now ends at the latest. One that was kept from looking looks once more at what
+// may have its result by now; an answer of a server would be a result only if it were asked again.
+func (h *hookStep) attemptUntil(now time.Time) time.Time {
+	if h.hook.HTTP != nil {
+		return h.until()
+	}
+	return lookUntil(h.run.StartTime.Time, h.hook.Timeout.Duration, now)
+}
+
+// reasonOf says what kept an attempt from going on, whatever the error is of.
+func (h *hookStep) reasonOf(err error) string {
+	f, known := failure.As(err)
+	if known && (f.Reason == v1alpha1.ReasonHookFailed || f.Reason == v1alpha1.ReasonApplyRetrying) {
+		return f.Message
+	}
+	if !known {
+		f = connect.Classify(err)
+	}
+	return fmt.Sprintf("Cluster %q: %s", h.release.Spec.ClusterRef.Name, f.Message)
+}
+
+// lastReason is why a run whose time is over is not done: what its last look waited for, or what its last attempt failed with.
+// An attempt that did not get to work has no reason of its own, and the one that was recorded before counts.
+func (h *hookStep) lastReason(waiting string, err error) string {
+	_, busy := errors.AsType[*room.BusyError](err)
+	idle := busy || errors.Is(err, errTimeOver) || errors.Is(err, apply.ErrHub) || errors.Is(err, apply.ErrTooLate)
+	f, known := failure.As(err)
+	switch {
+	case waiting != "":
+		return waiting
+	case !idle:
+		return h.reasonOf(err)
+	case h.run.Message != "":
+		return h.run.Message
+	case known:
+		return f.Message
+	}
+	return "it was interrupted before it had a result"
 }

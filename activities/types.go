@@ -68,6 +68,8 @@ type ObjectResult struct {
 	Life Life `json:"life"`
 	// Hooks are due before the deletion goes on; nothing else was done.
 	Hooks []delivery.HookRef `json:"hooks,omitempty"`
+	// Generation is that of the spec which has these hooks.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // FetchInput names a Release, and what is known of its source.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type inbox struct {
 	kicks  workflow.ReceiveChannel
 	forces workflow.ReceiveChannel
+	// read are kicks that were looked at in the channel, and are still to be drained.
+	read []delivery.Kick
 	// created is when the object of the newest kick was created: older kicks are of an earlier life.
 	created int64
 	// asked counts the updates that were made, taken those that drain has handed over, answered those that
@@ -45,7 +48,7 @@ func newInbox(ctx workflow.Context, force, description string) *inbox {
 }
 
 func (i *inbox) empty() bool {
-	return i.kicks.Len() == 0 && i.forces.Len() == 0 && i.asked == i.taken
+	return len(i.read) == 0 && i.kicks.Len() == 0 && i.forces.Len() == 0 && i.asked == i.taken
 }
 
 func (i *inbox) stirred() bool { return !i.empty() }
@@ -59,15 +62,12 @@ func (i *inbox) owes() bool { return i.answered < i.taken }
 // drain takes everything. A kick about a newer life voids what came before it.
 func (i *inbox) drain() mail {
 	var m mail
-	var k delivery.Kick
-	for i.kicks.ReceiveAsync(&k) {
+	for _, k := range i.receive() {
 		if k.Reason == delivery.KickGone { // of an unknown life: a look will tell
 			m.changed = true
-			k = delivery.Kick{}
 			continue
 		}
 		if k.Created < i.created {
-			k = delivery.Kick{}
 			continue
 		}
 		i.created = k.Created
@@ -84,7 +84,6 @@ func (i *inbox) drain() mail {
 		default:
 			m.changed = true
 		}
-		k = delivery.Kick{}
 	}
 	for i.forces.ReceiveAsync(nil) {
 		m.forced = true
@@ -92,6 +91,23 @@ func (i *inbox) drain() mail {
 	i.taken = i.asked
 	m.forced = m.forced || i.owes()
 	return m
+}
+
+// receive takes all kicks.
+func (i *inbox) receive() []delivery.Kick {
+	all := i.read
+	i.read = nil
+	var k delivery.Kick
+	for i.kicks.ReceiveAsync(&k) {
+		all = append(all, k)
+		k = delivery.Kick{}
+	}
+	return all
+}
+
+// forget takes the kicks that may be forgotten, and leaves the others to be drained.
+func (i *inbox) forget(may func(delivery.Kick) bool) {
+	i.read = slices.DeleteFunc(i.receive(), may)
 }
 
 // quiet waits until every update has its answer, and reports whether nothing has come in meanwhile: then a

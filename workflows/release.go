@@ -300,10 +300,15 @@ func do[In, Out any](ctx workflow.Context, r *release, s step[In, Out], forced b
 	if forced {
 		s = s.once()
 	}
+	return doUntil(ctx, s, r.stirred, summary, in)
+}
+
+// doUntil runs one step, which what makes it obsolete interrupts.
+func doUntil[In, Out any](ctx workflow.Context, s step[In, Out], obsolete func() bool, summary string, in In) (out Out, err error) {
 	running, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	f := s.start(running, summary, in)
-	ended, err := settled(ctx, f, workflow.Now(ctx), r.stirred)
+	ended, err := settled(ctx, f, workflow.Now(ctx), obsolete)
 	if err != nil {
 		return out, err
 	}

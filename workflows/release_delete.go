@@ -39,8 +39,13 @@ func (r *release) remove(ctx workflow.Context) (out activities.ObjectResult, err
 		if err != nil || len(out.Hooks) == 0 {
 			return out, err
 		}
+		obsolete := r.stirred
+		if workflow.GetVersion(ctx, "hooks-of-a-deletion-go-on", workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+			obsolete = func() bool { return r.overtaken(out.Generation) }
+		}
 		for _, h := range out.Hooks {
-			ran, err := do(ctx, r, runHook, false, hookSummary(h), activities.HookInput{Rollout: delivery.RolloutInput{Key: r.key}, Hook: h})
+			input := activities.HookInput{Rollout: delivery.RolloutInput{Key: r.key}, Hook: h}
+			ran, err := doUntil(ctx, runHook, obsolete, hookSummary(h), input)
 			if err != nil {
 				return out, err
 			}
@@ -50,4 +55,13 @@ func (r *release) remove(ctx workflow.Context) (out activities.ObjectResult, err
 			}
 		}
 	}
+}
+
+// overtaken reports whether anything has come in that concerns a hook of a deletion, which the spec of some generation has. One
+// that runs is not begun again for a label, an annotation or a restart of the watcher, which tell the same generation.
+func (r *release) overtaken(generation int64) bool {
+	r.inbox.forget(func(k delivery.Kick) bool {
+		return k.UID == r.key.UID && k.Reason == delivery.KickDeleting && k.Generation <= generation
+	})
+	return r.inbox.stirred()
 }

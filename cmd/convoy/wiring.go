@@ -133,7 +133,7 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	if err != nil {
 		return nil, worker.Options{}, err
 	}
-	o.Logger = temporallog.NewStructuredLogger(l)
+	o.Logger = calm{temporallog.NewStructuredLogger(l)}
 	t, err := temporalclient.NewLazyClient(o)
 	if err != nil {
 		return nil, worker.Options{}, fmt.Errorf("client of Temporal: %w", err)
@@ -143,6 +143,19 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 		Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout,
 		Steps: c.has(roleWorker), Observes: c.has(roleObserver), ObserverClusters: c.ObserverClusters,
 	}, nil
+}
+
+// calm takes from the errors that the SDK logs those of steps that were cancelled, which is how a rollout is taken over.
+type calm struct{ temporallog.Logger }
+
+func (l calm) Error(message string, keyvals ...any) {
+	for _, v := range keyvals {
+		if err, ok := v.(error); ok && errors.Is(err, context.Canceled) {
+			l.Debug(message, keyvals...)
+			return
+		}
+	}
+	l.Logger.Error(message, keyvals...)
 }
 
 func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	temporallog "go.temporal.io/sdk/log"
 	"go.uber.org/fx"
 
 	"kumodo.io/convoy/internal/dial"
@@ -28,6 +32,17 @@ func parsed(t *testing.T, args ...string) *config {
 func TestEverythingThatARoleNeedsIsProvided(t *testing.T) {
 	if err := fx.ValidateApp(options(parsed(t))); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAStepThatWasCancelledIsNoErrorInTheLog(t *testing.T) {
+	var out strings.Builder
+	l := calm{temporallog.NewStructuredLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))}
+	l.Error("Activity error.", "Attempt", 1, "Error", fmt.Errorf("run: %w", context.Canceled))
+	l.Error("Activity error.", "Error", errors.New("refused"))
+	lines := strings.Split(out.String(), "\n")
+	if !strings.Contains(lines[0], "level=DEBUG") || !strings.Contains(lines[1], "level=ERROR") {
+		t.Errorf("the log has %s", out.String())
 	}
 }
 

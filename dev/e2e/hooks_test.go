@@ -236,6 +236,79 @@ func TestADeletionIsHeldByAHookThatFailedUntilItIsMended(t *testing.T) {
 	}
 }
 
+func TestALabelDoesNotInterruptAHookOfADeletion(t *testing.T) {
+	s := newScene(t)
+	l := s.listen()
+	s.readyCluster("prod", beta)
+	s.greeting("greeting", "hello")
+	r := s.release("app", "prod", "greeting", hooked(l.hook("leaving", v1alpha1.HookPreDelete)))
+	s.awaitDelivered("app")
+	const slow = 8 * time.Second // longer than a step that is interrupted may still take
+	l.answering(func(_ http.ResponseWriter, req *http.Request) {
+		select {
+		case <-req.Context().Done():
+		case <-time.After(slow):
+		}
+	})
+	s.remove(r)
+	s.within(patience, "the hook is sent", func(context.Context) error {
+		if len(l.told()) == 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	change(s, r, func(r *v1alpha1.Release) { metav1.SetMetaDataLabel(&r.ObjectMeta, "touched", "true") })
+	s.awaitGone(s.hub, r)
+	if got := l.told(); !slices.Equal(got, []string{"leaving PreDelete"}) {
+		t.Errorf("told: %q", got)
+	}
+	s.save("release-hook-goes-on", s.releaseWorkflow("app"))
+}
+
+func TestASuspensionBetweenTwoAttemptsOfAHookIsRecorded(t *testing.T) {
+	s := newScene(t)
+	l := s.listen()
+	s.readyCluster("prod", beta)
+	s.greeting("greeting", "hello")
+	l.answering(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	r := s.release("app", "prod", "greeting", hooked(l.hook("tell", v1alpha1.HookPreApply)))
+	s.within(patience, "the hook waits for its next attempt", func(context.Context) error {
+		if runs := s.getRelease("app").Status.Hooks; len(runs) == 0 || !strings.Contains(runs[0].Message, "500") {
+			return fmt.Errorf("status.hooks is %+v", runs)
+		}
+		return nil
+	})
+	first := s.awaitHook("app", "tell", v1alpha1.HookRunning)
+	change(s, r, func(r *v1alpha1.Release) { r.Spec.Suspend = true })
+	s.within(patience, "no hook runs", func(context.Context) error {
+		if runs := s.getRelease("app").Status.Hooks; len(runs) > 0 {
+			return fmt.Errorf("status.hooks is %+v", runs)
+		}
+		return nil
+	})
+	l.answering(nil)
+	change(s, r, func(r *v1alpha1.Release) { r.Spec.Suspend = false })
+	s.wantGood(s.awaitDelivered("app"))
+	if run := s.awaitHook("app", "tell", v1alpha1.HookSucceeded); !first.StartTime.Before(&run.StartTime) {
+		t.Errorf("it began at %s and at %s", first.StartTime, run.StartTime)
+	}
+}
+
+func TestAJobWhoseHookBecomesAnApprovalIsStopped(t *testing.T) {
+	s := newScene(t)
+	on := s.on(alpha)
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "hello")
+	r := s.release("app", "prod", "greeting", hooked(jobHook("migrate", v1alpha1.HookPreApply, "", s.waiting())))
+	job := s.awaitJob(on, "migrate")
+	s.awaitHook("app", "migrate", v1alpha1.HookRunning)
+	change(s, r, hooked(newHook("migrate", v1alpha1.HookPreApply, func(h *v1alpha1.Hook) { h.Approval = &v1alpha1.HookApproval{} })))
+	s.awaitGone(on, job)
+	if run := s.awaitHook("app", "migrate", v1alpha1.HookRunning); run.Rollout != 1 {
+		t.Errorf("it is of rollout %d", run.Rollout)
+	}
+}
+
 func TestARolloutWaitsForTheApprovalOfItsHookAndASuspensionStopsOne(t *testing.T) {
 	s := newScene(t)
 	on := s.on(alpha)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,7 +27,9 @@ type HookRequest struct {
 	// Run names the run for ever; Entry is how the inventory writes it, number/name.
 	Run, Entry string
 	// Resumed: the run was begun by an attempt before this one.
-	Resumed         bool
+	Resumed bool
+	// Until is when the time of the run is over: what is not there by then is not made any more.
+	Until           time.Time
 	TargetNamespace string
 	// CreateNamespace makes TargetNamespace if it is not there.
 	CreateNamespace bool
@@ -34,6 +37,9 @@ type HookRequest struct {
 	// Objects are those of the render, whose Secrets are taken out of a refusal. It is only called for one.
 	Objects func(context.Context) ([]*unstructured.Unstructured, error)
 }
+
+// ErrTooLate is a run whose time was over before its object was made.
+var ErrTooLate = errors.New("the time of the run is over, and it has no object")
 
 // HookObject is the object of one run of a hook on a target.
 type HookObject struct {
@@ -48,7 +54,7 @@ type HookObject struct {
 // finalizer until Release or Remove, so that nothing takes away its result before it was read.
 //
 // A failure.Terminal is what the cluster refuses for good, and an object of that name that no hook made, which is not
-// touched; other failures may pass. Any other error is of the hub or of the target as a whole.
+// touched; other failures may pass. ErrTooLate says that nothing was made. Any other error is of the hub or of the target as a whole.
 func StartHook(ctx context.Context, t Target, l *Ledger, req HookRequest) (*HookObject, error) {
 	s := &hookStarter{HookRequest: req, target: t, ledger: l, resolve: newResolver(t)}
 	if err := s.find(ctx); err != nil {
@@ -69,6 +75,9 @@ func StartHook(ctx context.Context, t Target, l *Ledger, req HookRequest) (*Hook
 	}
 	if err := s.clearEarlier(ctx, live != nil && !isKnown); err != nil {
 		return nil, err
+	}
+	if !time.Now().Before(req.Until) {
+		return nil, ErrTooLate
 	}
 	return s.object, s.make(ctx)
 }

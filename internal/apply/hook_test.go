@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,7 @@ func (w *world) hookRequest(number string, o *unstructured.Unstructured) HookReq
 	w.Helper()
 	return HookRequest{
 		Owner: w.owner, Object: o, Run: string(w.release.UID) + "/" + number + "/migrate", Entry: number + "/migrate", TargetNamespace: w.ns,
-		Record:  w.record(),
+		Record: w.record(), Until: time.Now().Add(time.Hour),
 		Objects: func(context.Context) ([]*unstructured.Unstructured, error) { return nil, nil },
 	}
 }
@@ -44,6 +45,23 @@ func (w *world) resumeHook(number string, o *unstructured.Unstructured) *HookObj
 	made, err := StartHook(w.ctx, w.target, w.ledger, req)
 	w.check(err)
 	return made
+}
+
+func TestARunWhoseTimeIsOverMakesNothingAndFindsWhatItMade(t *testing.T) {
+	w := newWorld(t)
+	job := w.hookJob("migrate")
+	late := func() (*HookObject, error) {
+		req := w.hookRequest("1", job)
+		req.Resumed, req.Until = true, time.Now()
+		return StartHook(w.ctx, w.target, w.ledger, req)
+	}
+	if _, err := late(); !errors.Is(err, ErrTooLate) || w.live(job) != nil || len(w.record().Entries()) > 0 {
+		t.Errorf("%v; it is %v", err, w.live(job))
+	}
+	w.startHook("1", job)
+	if made, err := late(); err != nil || made == nil {
+		t.Errorf("what it made in time is not found: %v", err)
+	}
 }
 
 func TestARunThatWasStoppedIsBegunAnew(t *testing.T) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -223,7 +224,7 @@ func (w *world) made(r *v1alpha1.Release, name string) {
 	defer done()
 	_, err = apply.StartHook(w.ctx, target, apply.NewLedger(w), apply.HookRequest{
 		Owner: delivery.Owner{HubID: id, Namespace: w.namespace, Name: "app"}, Object: manifests(w.T, configMap(name, "x"))[0],
-		Run: string(r.UID) + "/2/" + name, Entry: "2/" + name, TargetNamespace: w.namespace, Record: apply.NewRecord(r, c),
+		Run: string(r.UID) + "/2/" + name, Entry: "2/" + name, TargetNamespace: w.namespace, Record: apply.NewRecord(r, c), Until: time.Now().Add(time.Hour),
 	})
 	w.check(err)
 }

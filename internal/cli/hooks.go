@@ -52,12 +52,12 @@ type runningHook struct {
 	// Object is what it made on the target.
 	Object  string `json:"object,omitempty"`
 	Message string `json:"message,omitempty"`
-	// approval: it waits for a person.
-	approval bool
+	// wayOut is what somebody may do about it.
+	wayOut string
 }
 
-// runningHooks are those of the rollout, or of the deletion, that is under way.
-func runningHooks(r *v1alpha1.Release) (out []runningHook) {
+// runningHooks are those of the rollout, or of the deletion, that is under way. reachable: the Cluster lets Releases through.
+func runningHooks(r *v1alpha1.Release, reachable bool) (out []runningHook) {
 	number := int64(0)
 	if r.DeletionTimestamp.IsZero() && r.Status.Rollout != nil {
 		number = r.Status.Rollout.Number
@@ -69,11 +69,36 @@ func runningHooks(r *v1alpha1.Release) (out []runningHook) {
 		h := runningHook{Name: run.Name, Phase: run.Phase, Since: run.StartTime, Object: objectOf(run), Message: run.Message}
 		if spec := delivery.HookOf(r.Spec.Hooks, run.Name, run.Phase); spec != nil {
 			h.Until = &metav1.Time{Time: run.StartTime.Add(spec.Timeout.Duration)}
-			h.approval = spec.Approval != nil
+			h.wayOut = wayOutOfHook(r.Name, spec)
+			if number == 0 && !reachable && (spec.Job != nil || spec.Check != nil) { // its time does not count
+				h.Until, h.wayOut = nil, wayOutOfReach(r)
+			}
 		}
 		out = append(out, h)
 	}
 	return out
+}
+
+// wayOutOfHook is what somebody may do about a hook that runs.
+func wayOutOfHook(release string, h *v1alpha1.Hook) string {
+	if h.Approval != nil {
+		return "do what the hook asks for, then convoy approve release " + release + " --hook " + h.Name
+	}
+	return map[string]string{
+		"Job":      "wait until its object ends, and see on the target what that lacks",
+		"HTTP":     "wait for the answer of its server, or mend that",
+		"Check":    "wait until what it looks at is as its expression has it, or mend that",
+		"Workflow": "wait for its workflow, which a worker of your own runs",
+	}[delivery.HookKind(h)] + "; or change the hook in spec.hooks, or remove it there"
+}
+
+// wayOutOfReach is what somebody may do about a hook of a deletion whose target cannot be reached.
+func wayOutOfReach(r *v1alpha1.Release) string {
+	const mend = "mend the Cluster, or remove the hook from spec.hooks, or "
+	if _, bounded := delivery.Patience(r.Spec.DeletionPolicy, r.DeletionTimestamp.Time, time.Now()); bounded {
+		return mend + "wait for the end of spec.deletionPolicy.timeout, which skips it"
+	}
+	return mend + "set spec.deletionPolicy.blockOnClusterUnreachable to false, which skips it after spec.deletionPolicy.timeout"
 }
 
 // facts are what the command why prints of a hook.

@@ -194,6 +194,19 @@ func TestWhySaysWhichHookItWaitsFor(t *testing.T) {
 			"Way out:       do what the hook asks for, then convoy approve release app --hook sign\n",
 			"Hook:          sign (PostApply), running since 2m; its time is over in 3m, at 2026-05-01T12:13:07Z\n", "Hook message:  look at east\n",
 		}, "old"},
+		"one that sends": {func(r *v1alpha1.Release) {
+			waits(r)
+			r.Spec.Hooks = []v1alpha1.Hook{{Name: "sign", Phase: v1alpha1.HookPostApply, HTTP: &v1alpha1.HookHTTP{}}}
+		}, []string{"Way out:       wait for the answer of its server, or mend that; or change the hook in spec.hooks, or remove it there\n"}, "approve"},
+		"one of a deletion that cannot reach the target": {func(r *v1alpha1.Release) {
+			waits(r)
+			deleted(r, v1alpha1.ReasonRunningHooks)
+			r.Status.Hooks[2].Rollout = 0
+			r.Spec.Hooks = []v1alpha1.Hook{{Name: "old", Phase: v1alpha1.HookPostApply, Job: &v1alpha1.HookJob{}}}
+		}, []string{
+			"Way out:  mend the Cluster, or remove the hook from spec.hooks, or set spec.deletionPolicy.blockOnClusterUnreachable to false",
+			"Hook:     old (PostApply), running since 2m\n",
+		}, "its time is over"},
 		"one that left the spec":     {waits, []string{"Hook:          sign (PostApply), running since 2m\n"}, "Way out"},
 		"one that a suspension ends": {func(r *v1alpha1.Release) { waits(r); r.Spec.Suspend = true }, nil, "Hook:"},
 		"one of a deletion": {func(r *v1alpha1.Release) {

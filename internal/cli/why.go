@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -123,14 +124,12 @@ func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
 		a.Gate = "closed: " + closed
 	}
 	a.WayOut = wayOut(a.Reason)
-	a.Hooks = runningHooks(r)
-	for i := range a.Hooks {
-		if a.Hooks[i].approval {
-			a.WayOut = "do what the hook asks for, then convoy approve release " + r.Name + " --hook " + a.Hooks[i].Name
-		}
-	}
 	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d != nil && !r.DeletionTimestamp.IsZero() {
 		a.Since, a.WayOut = &d.LastTransitionTime, wayOutOfDeletion(r.Name, d.Reason)
+	}
+	a.Hooks = runningHooks(r, open)
+	for i := range a.Hooks {
+		a.WayOut = cmp.Or(a.Hooks[i].wayOut, a.WayOut)
 	}
 }
 

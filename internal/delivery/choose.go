@@ -90,6 +90,9 @@ func ApprovableHook(r *v1alpha1.Release, name, want string) (string, error) {
 		return "", fmt.Errorf("spec.hooks has no hook %q; %s", name, there)
 	case hook.Approval == nil:
 		return "", fmt.Errorf("hook %s (%s) is no approval but does something itself: %s; %s", name, hook.Phase, HookKind(hook), there)
+	case last != nil && last.Phase == v1alpha1.RolloutFailed && !r.Spec.Suspend:
+		return "", fmt.Errorf("no rollout of it is under way, so hook %s waits for nothing: convoy reconcile %s begins another one, which may be approved then: %s",
+			name, r.Name, StandingOf(r))
 	case last == nil || last.Phase != v1alpha1.RolloutRunning:
 		return "", fmt.Errorf("no rollout of it is under way, so hook %s waits for nothing: %s", name, StandingOf(r))
 	}

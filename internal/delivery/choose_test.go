@@ -145,6 +145,9 @@ func TestAHookIsApprovedForTheRolloutThatIsUnderWay(t *testing.T) {
 	wantChoice(t, "of another kind", "", err, "", "hook migrate (PreApply) is no approval but does something itself: Job; those that wait")
 	_, err = ApprovableHook(r, "check", "")
 	wantChoice(t, "ended", "", err, "", "no rollout of it is under way, so hook check waits for nothing")
+	r.Status.Rollout.Phase = v1alpha1.RolloutFailed
+	_, err = ApprovableHook(r, "check", "")
+	wantChoice(t, "it took too long", "", err, "", "hook check waits for nothing: convoy reconcile "+r.Name+" begins another one")
 	r.Status.Rollout.Phase = v1alpha1.RolloutRunning
 	r.Status.Hooks = []v1alpha1.HookStatus{{Name: "sign", Phase: v1alpha1.HookPostApply, Rollout: 4, State: v1alpha1.HookSucceeded, Message: "approved by jo"}}
 	_, err = ApprovableHook(r, "sign", "")

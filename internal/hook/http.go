@@ -10,11 +10,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -96,6 +99,8 @@ func (s *Sender) Send(ctx context.Context, to *url.URL, k Keys, f Facts) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
+	var answered atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { answered.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return failed("http.url: it is no address that can be sent to")
@@ -113,7 +118,7 @@ func (s *Sender) Send(ctx context.Context, to *url.URL, k Keys, f Facts) error {
 	defer client.CloseIdleConnections()
 	res, err := client.Do(req)
 	if err != nil {
-		return classify(err)
+		return classify(err, answered.Load())
 	}
 	_ = res.Body.Close() // what it holds is nobody's business
 	return judge(res)
@@ -153,9 +158,10 @@ func judge(res *http.Response) error {
 	return failed("http: the server answers with HTTP status %d", code)
 }
 
-// classify names what kept the server from answering, in words that do not change.
-func classify(err error) error {
+// classify names what kept the server from answering, in words that do not change. answered: something came, if no answer.
+func classify(err error, answered bool) error {
 	var (
+		record  tls.RecordHeaderError
 		refused *dial.RefusedError
 		dns     *net.DNSError
 		network net.Error
@@ -174,6 +180,12 @@ func classify(err error) error {
 		return pending("http: the server refuses the connection")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return pending("http: the server did not answer in time")
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return pending("http: the server does not speak TLS")
+	case answered:
+		return pending("http: the server answers with something that is not HTTP, or with too large a header")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return pending("http: the server closes the connection without an answer")
 	}
 	return pending("http: the server cannot be reached")
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,6 +56,49 @@ func TestWithoutAKeyTheHookSaysHowToMakeOne(t *testing.T) {
 	if _, err := hook.KeysOf(map[string][]byte{"key": []byte("k"), "ca.crt": []byte("none")}, "team"); !strings.Contains(verdictOf(t, err), "ca.crt") {
 		t.Error(err)
 	}
+}
+
+// TestWhatIsNoAnswerIsToldApart: a server that is there, and does not answer, is not one that cannot be reached.
+func TestWhatIsNoAnswerIsToldApart(t *testing.T) {
+	sender := hook.NewSender(dial.New(dial.Policy{AllowLoopback: true}))
+	for name, tc := range map[string]struct{ scheme, says, want string }{
+		"garbage":            {"http", "220 mail.example.test S3CR3T ready\r\n", "not HTTP"},
+		"garbage, cut short": {"http", "S3CR3T", "not HTTP"},
+		"endless headers":    {"http", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("S3CR3T", 1<<17), "too large a header"},
+		"nothing":            {"http", "", "closes the connection without an answer"},
+		"no TLS":             {"https", "220 mail.example.test S3CR3T ready\r\n", "does not speak TLS"},
+		"HTTP and no TLS":    {"https", "HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := sender.Send(t.Context(), &url.URL{Scheme: tc.scheme, Host: speaking(t, tc.says)}, hook.Keys{Signature: []byte("k")}, hook.Facts{})
+			f, ok := failure.As(err)
+			if !ok || f.Terminal || !strings.Contains(f.Message, tc.want) || strings.Contains(f.Message, "S3CR3T") {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// speaking is the address of a server that says one thing to whoever has said something, and hangs up.
+func speaking(t *testing.T, text string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = io.WriteString(c, text)
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // TestSend: each answer of a server has its class, and nothing of it but its status is told.

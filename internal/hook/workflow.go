@@ -73,8 +73,10 @@ func Outcome(id, wantType, isType, status string) (done bool, waiting string, er
 	switch status {
 	case "Completed":
 		return true, "", nil
-	case "Running", "ContinuedAsNew", "Paused":
-		return false, fmt.Sprintf("workflow: %s is %s", id, status), nil
+	case "Running", "ContinuedAsNew":
+		return false, fmt.Sprintf("workflow: %s has not ended", id), nil
+	case "Paused":
+		return false, fmt.Sprintf("workflow: %s is paused", id), nil
 	}
 	return false, "", failed("workflow: %s ended as %s", id, status)
 }

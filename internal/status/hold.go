@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -8,8 +10,13 @@ import (
 )
 
 // Suspended records that nothing is delivered while spec.suspend is set. What the other conditions say of the target stays.
+// Hooks of the rollout that had not ended are forgotten, also those that wait for their next attempt: they begin anew, with
+// all of their time, when the rollout goes on.
 func Suspended(r *v1alpha1.Release) {
 	answer(r)
+	r.Status.Hooks = slices.DeleteFunc(r.Status.Hooks, func(run v1alpha1.HookStatus) bool {
+		return run.Rollout > 0 && run.State == v1alpha1.HookRunning
+	})
 	hold(r, v1alpha1.ReasonSuspended, "spec.suspend is set: nothing is delivered until it is removed")
 }
 
