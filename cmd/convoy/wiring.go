@@ -142,6 +142,7 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	return t, worker.Options{
 		Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout,
 		Steps: c.has(roleWorker), Observes: c.has(roleObserver), ObserverClusters: c.ObserverClusters,
+		Logger: o.Logger,
 	}, nil
 }
 
