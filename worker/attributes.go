@@ -40,7 +40,7 @@ func (u *unusable) Error() string { return u.text }
 func (u *unusable) Unwrap() error { return u.cause }
 
 // errHidden: the namespace may have all search attributes, but convoy may not look.
-var errHidden = errors.New("Temporal does not let convoy list search attributes")
+var errHidden = errors.New("Temporal does not let convoy list search attributes") //nolint:staticcheck // a name
 
 // SearchAttributes registers the search attributes that a namespace of Temporal lacks, and names them.
 func SearchAttributes(ctx context.Context, c client.Client, namespace string) (added []string, err error) {

@@ -44,7 +44,7 @@ func writeCRDs(folder string) error {
 			return fmt.Errorf("%s has no annotations, where the policy of Helm would go", path)
 		}
 		crd = bytes.Replace(crd, annotations, append(annotations, keep...), 1)
-		if err := os.WriteFile(filepath.Join(folder, "chart", "crd", filepath.Base(path)), crd, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "chart", "crd", filepath.Base(path)), crd, 0o644); err != nil { //nolint:gosec // a name of the repository
 			return err
 		}
 	}
