@@ -33,9 +33,10 @@ $(GO_TOOLS:%=bin/%): tools/go.mod
 	@echo "tools: $(@F) is built now, with cold caches about 3 minutes"
 	@go build -modfile=tools/go.mod -o $@ $($(@F))
 
-generate: bin/controller-gen ## writes deep copies, CRDs and the API reference
+generate: bin/controller-gen ## writes deep copies, CRDs, the API reference and the kustomize base
 	bin/controller-gen object paths=./api/... crd:generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir=deploy/crd
 	go run ./docs/gen
+	go run ./deploy/gen
 
 lint: bin/golangci-lint bin/workflowcheck ## checks the code's rules
 	@for module in $(MODULES); do echo "lint: $$module"; (cd $$module && $(BIN)/golangci-lint run ./...); done

@@ -1,5 +1,5 @@
-// Package deploy_test proves that a real API server takes what this folder ships, and that the ServiceAccount may
-// do what convoy does on the hub, and little else.
+// Package deploy_test proves that a real API server takes what this folder ships, that the chart and the kustomize base are
+// the same, and what each ServiceAccount may do. That convoy works with these rights is proven by the end-to-end tests.
 package deploy_test
 
 import (
@@ -11,11 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -55,18 +52,30 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// applyBase builds deploy/base as kubectl apply -k does and applies it.
-func applyBase(ctx context.Context) error {
+// buildBase builds deploy/base as kubectl apply -k does.
+func buildBase() ([]*unstructured.Unstructured, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "base")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var objects []*unstructured.Unstructured
 	for _, r := range built.Resources() {
 		m, err := r.Map()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := apply(ctx, &unstructured.Unstructured{Object: m}); err != nil {
+		objects = append(objects, &unstructured.Unstructured{Object: m})
+	}
+	return objects, nil
+}
+
+func applyBase(ctx context.Context) error {
+	objects, err := buildBase()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := apply(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -103,8 +112,13 @@ func readObjects(t *testing.T, path string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return objectsOf(t, raw)
+}
+
+func objectsOf(t *testing.T, manifests []byte) []*unstructured.Unstructured {
+	t.Helper()
 	var objects []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096); ; {
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096); ; {
 		o := &unstructured.Unstructured{}
 		err := decoder.Decode(o)
 		if errors.Is(err, io.EOF) {
@@ -113,80 +127,8 @@ func readObjects(t *testing.T, path string) []*unstructured.Unstructured {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects = append(objects, o)
-	}
-}
-
-// access is a question to the API server: may the ServiceAccount do this?
-type access struct {
-	verb, group, resource, subresource string
-}
-
-func (a access) String() string { return a.verb + " " + a.resource + " " + a.subresource }
-
-func (a access) allowed(ctx context.Context) (bool, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "system:serviceaccount:convoy-system:convoy",
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource, Namespace: "team-a",
-		},
-	}}
-	err := hub.Create(ctx, review)
-	return review.Status.Allowed, err
-}
-
-func TestTheServiceAccountMayDoWhatConvoyDoes(t *testing.T) {
-	const core = "core.convoy.kumodo.io"
-	var needs []access
-	need := func(group, resource, subresource string, verbs ...string) {
-		for _, v := range verbs {
-			needs = append(needs, access{verb: v, group: group, resource: resource, subresource: subresource})
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
 		}
-	}
-	need(core, "clusters", "", "get", "list", "watch", "patch")
-	need(core, "releases", "", "get", "list", "watch", "patch", "delete")
-	need(core, "clusters", "status", "patch")
-	need(core, "releases", "status", "patch")
-	need(core, "approvals", "", "get", "list", "watch")
-	need(core, "approvals", "status", "patch")
-	need(core, "inventories", "", "get", "list", "watch", "create", "update", "patch", "delete")
-	need("", "secrets", "", "get", "list", "watch", "create", "update", "patch", "delete")
-	need("", "configmaps", "", "get", "list", "watch", "create")
-	need("", "events", "", "create", "patch")
-	need("", "namespaces", "", "get")
-	for _, a := range needs {
-		t.Run(a.String(), func(t *testing.T) {
-			// The authorizer learns of a new role by a watch.
-			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, a.allowed)
-			if err != nil {
-				t.Errorf("not allowed: %v", err)
-			}
-		})
-	}
-}
-
-func TestTheServiceAccountMayNotDoMore(t *testing.T) {
-	const core = "core.convoy.kumodo.io"
-	for _, a := range []access{
-		{verb: "delete", group: core, resource: "clusters"},
-		{verb: "create", group: core, resource: "releases"},
-		{verb: "create", group: core, resource: "approvals"},
-		{verb: "update", resource: "configmaps"},
-		{verb: "delete", resource: "configmaps"},
-		{verb: "list", resource: "namespaces"},
-		{verb: "create", resource: "pods"},
-		{verb: "create", resource: "serviceaccounts", subresource: "token"},
-		{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"},
-		{verb: "impersonate", resource: "users"},
-	} {
-		t.Run(a.String(), func(t *testing.T) {
-			allowed, err := a.allowed(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if allowed {
-				t.Error("allowed")
-			}
-		})
 	}
 }

@@ -4,36 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/wait"
 
-	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/internal/delivery"
-	"kumodo.io/convoy/internal/failure"
 )
-
-// errPanic stands for a panic, whose text may hold anything.
-var errPanic error = failure.Transient(activities.ReasonPanic, nil, "the step panicked; the log of the worker says where")
-
-// panicSite is the innermost frame of a recovered panic that is code of convoy.
-func panicSite() string {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
-	for {
-		f, more := frames.Next()
-		if strings.HasPrefix(f.Function, "kumodo.io/convoy/") && !strings.Contains(f.Function, "/worker.") {
-			return fmt.Sprintf("%s:%d", f.Function, f.Line)
-		}
-		if !more {
-			return "unknown"
-		}
-	}
-}
 
 // searchAttributes are what convoy's workflows can be searched by.
 var searchAttributes = map[string]enumspb.IndexedValueType{
@@ -45,36 +29,96 @@ var searchAttributes = map[string]enumspb.IndexedValueType{
 	delivery.AttributeReady:     enumspb.INDEXED_VALUE_TYPE_BOOL,
 }
 
-// ensureSearchAttributes registers those that the namespace lacks. It reports false while the server does not
-// answer, and fails when the server refuses.
-func ensureSearchAttributes(ctx context.Context, c client.Client, namespace string) (bool, error) {
+// unusable is what asking again does not heal: a namespace of Temporal lacks something that convoy cannot give it.
+type unusable struct {
+	text  string
+	cause error
+}
+
+func (u *unusable) Error() string { return u.text }
+
+func (u *unusable) Unwrap() error { return u.cause }
+
+// errHidden: the namespace may have all search attributes, but convoy may not look.
+var errHidden = errors.New("Temporal does not let convoy list search attributes") //nolint:staticcheck // a name
+
+// SearchAttributes registers the search attributes that a namespace of Temporal lacks, and names them.
+func SearchAttributes(ctx context.Context, c client.Client, namespace string) (added []string, err error) {
 	have, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if err != nil {
-		return false, refused(err, "list search attributes")
+	switch {
+	case isNoNamespace(err):
+		return nil, &unusable{fmt.Sprintf("Temporal has no namespace %s: create it, as with temporal operator namespace create %s, "+
+			"or name another one by TEMPORAL_NAMESPACE or --temporal-namespace", namespace, namespace), err}
+	case isDenied(err):
+		return nil, fmt.Errorf("%w of its namespace %s, which has to have %s: %w", errHidden, namespace, wanted(searchAttributes), err)
+	case err != nil:
+		return nil, fmt.Errorf("list the search attributes of namespace %s of Temporal: %w", namespace, err)
 	}
 	missing := map[string]enumspb.IndexedValueType{}
 	for name, kind := range searchAttributes {
-		if _, ok := have.GetCustomAttributes()[name]; !ok {
+		switch is, there := have.GetCustomAttributes()[name]; {
+		case !there:
 			missing[name] = kind
+		case is != kind:
+			return nil, &unusable{fmt.Sprintf("the search attribute %s of namespace %s of Temporal is of the type %s, and convoy needs %s: "+
+				"remove it there, or use a namespace of convoy's own", name, namespace, is, kind), nil}
 		}
 	}
 	if len(missing) == 0 {
-		return true, nil
+		return nil, nil
 	}
 	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 		Namespace: namespace, SearchAttributes: missing,
 	})
-	if exists := (*serviceerror.AlreadyExists)(nil); errors.As(err, &exists) {
-		return true, nil
+	if isDenied(err) {
+		return nil, &unusable{fmt.Sprintf("namespace %s of Temporal lacks the search attributes %s, and Temporal does not let convoy add them: "+
+			"have an administrator of Temporal run convoy install search-attributes", namespace, wanted(missing)), err}
 	}
-	return err == nil, refused(err, "register search attributes")
+	if err != nil {
+		return nil, fmt.Errorf("register the search attributes %s in namespace %s of Temporal: %w", wanted(missing), namespace, err)
+	}
+	return slices.Sorted(maps.Keys(missing)), nil
 }
 
-// refused keeps the errors that asking again does not heal.
-func refused(err error, what string) error {
-	denied, unknown := (*serviceerror.PermissionDenied)(nil), (*serviceerror.NamespaceNotFound)(nil)
-	if errors.As(err, &denied) || errors.As(err, &unknown) {
-		return fmt.Errorf("%s in Temporal: %w", what, err)
+func isNoNamespace(err error) bool {
+	_, is := errors.AsType[*serviceerror.NamespaceNotFound](err)
+	return is
+}
+
+// isDenied reports whether a server refuses a request whoever asks again: it forbids it, or does not serve it at all.
+func isDenied(err error) bool {
+	_, denied := errors.AsType[*serviceerror.PermissionDenied](err)
+	_, absent := errors.AsType[*serviceerror.Unimplemented](err)
+	return denied || absent
+}
+
+// wanted lists search attributes for people, as the temporal command wants them.
+func wanted(attributes map[string]enumspb.IndexedValueType) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		all = append(all, name+"="+attributes[name].String())
 	}
-	return nil
+	return strings.Join(all, ", ")
+}
+
+// awaitTemporal waits until the namespace has what convoy needs. It fails when waiting does not help.
+func (w *Worker) awaitTemporal(ctx context.Context) error {
+	complaint := rate.Sometimes{Interval: time.Minute}
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		added, err := SearchAttributes(ctx, w.temporal, w.options.Namespace)
+		if len(added) > 0 {
+			w.options.Logger.Info("registered search attributes", "Namespace", w.options.Namespace, "names", added)
+		}
+		if errors.Is(err, errHidden) { // if one lacks, Temporal says so of the first workflow
+			w.options.Logger.Warn(err.Error())
+			return true, nil
+		}
+		if u, ok := errors.AsType[*unusable](err); ok {
+			return false, u
+		}
+		if err != nil {
+			complaint.Do(func() { w.options.Logger.Warn("Temporal cannot be used yet; waiting for it", "error", err) })
+		}
+		return err == nil, nil
+	})
 }

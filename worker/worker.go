@@ -12,9 +12,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/internal/delivery"
@@ -32,6 +32,8 @@ type Options struct {
 	ObserverClusters int
 	// StopTimeout is how long running activities may go on when the process stops.
 	StopTimeout time.Duration
+	// Logger is the one of the Temporal client.
+	Logger log.Logger
 }
 
 // Worker runs all task queues of convoy in one process.
@@ -49,10 +51,7 @@ func New(temporal client.Client, acts *activities.Activities, o Options) *Worker
 // Start runs until ctx is done, and then stops: no new tasks, running activities have StopTimeout to end. While
 // the Temporal server does not answer at the start, it waits for it.
 func (w *Worker) Start(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		return ensureSearchAttributes(ctx, w.temporal, w.options.Namespace)
-	})
-	if err != nil {
+	if err := w.awaitTemporal(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}

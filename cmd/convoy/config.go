@@ -32,6 +32,9 @@ const (
 	roleObserver = "observer"
 )
 
+// leaseName is the Lease that the leading watcher holds.
+const leaseName = "convoy-watcher"
+
 var roles = []string{roleWatcher, roleWorker, roleObserver}
 
 // config is everything that flags and environment decide.
@@ -49,15 +52,18 @@ type config struct {
 	MetricsAddress   string
 	PprofAddress     string
 	WebhookAddress   string
-	LogFormat        string
-	Verbose          bool
-	Temporal         temporalFlags
-	Dial             dial.Policy
-	Connect          connect.Options
-	Sources          source.Limits
-	Builds           render.BuildLimits
-	ServiceAccounts  delivery.ServiceAccounts
-	Hooks            hook.Permits
+	// LeaderElect has one of several watchers lead, by a Lease in LeaderElectNamespace.
+	LeaderElect          bool
+	LeaderElectNamespace string
+	LogFormat            string
+	Verbose              bool
+	Temporal             temporalFlags
+	Dial                 dial.Policy
+	Connect              connect.Options
+	Sources              source.Limits
+	Builds               render.BuildLimits
+	ServiceAccounts      delivery.ServiceAccounts
+	Hooks                hook.Permits
 }
 
 // temporalFlags outweigh the TEMPORAL_* environment when they are set.
@@ -85,6 +91,8 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.MetricsAddress, "metrics-address", ":8080", "address of /metrics; 0 for none")
 	f.StringVar(&c.PprofAddress, "pprof-address", "", "address of the profiles of the Go runtime, such as localhost:6060: they hold what is in memory; none when empty")
 	f.StringVar(&c.WebhookAddress, "webhook-address", "", "address at which the watcher is told of pushes, such as :9292; none when empty")
+	f.BoolVar(&c.LeaderElect, "leader-elect", false, "let one of several watchers lead while the others stand by")
+	f.StringVar(&c.LeaderElectNamespace, "leader-elect-namespace", "", "namespace of the Lease "+leaseName+"; the one of the pod when empty")
 	f.StringVar(&c.LogFormat, "log-format", "json", "json or text")
 	f.BoolVar(&c.Verbose, "verbose", false, "log more")
 	f.DurationVar(&c.Connect.ProbeTimeout, "probe-timeout", 20*time.Second, "total time of one probe of a Cluster")
@@ -180,6 +188,12 @@ func (c *config) validate() error {
 	if c.WebhookAddress != "" && !c.has(roleWatcher) {
 		return errors.New("--webhook-address needs the role watcher, which listens there")
 	}
+	if c.LeaderElect && !c.has(roleWatcher) {
+		return errors.New("--leader-elect needs the role watcher: workers and observers share their work out by Temporal")
+	}
+	if c.LeaderElectNamespace != "" && !c.LeaderElect {
+		return errors.New("--leader-elect-namespace needs --leader-elect")
+	}
 	if c.ResyncPeriod < 10*time.Second {
 		return errors.New("--resync-period must be at least 10s")
 	}
@@ -274,7 +288,7 @@ func runCommand() *cobra.Command {
 	var c config
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run the controller: the watcher of the hub, the worker of Temporal, or both",
+		Short: "Run the controller: the watcher of the hub, the worker of Temporal, the observer of targets, or several of them",
 		Long: strings.TrimSpace(`
 Run the controller until it gets SIGINT or SIGTERM.
 

@@ -1,6 +1,6 @@
-// Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller, `convoy render`
-// prints what a Release renders to, and the other commands show what convoy does and tell it what to do, also as
-// `kubectl convoy`.
+// Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller, `convoy install`
+// prints what installs it on a hub, `convoy render` prints what a Release renders to, and the other commands show what
+// convoy does and tell it what to do, also as `kubectl convoy`.
 package main
 
 import (
@@ -32,7 +32,7 @@ func rootCommand(name string) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), renderCommand(), versionCommand())
+	root.AddCommand(runCommand(), renderCommand(), installCommand(), versionCommand())
 	root.AddCommand(people()...)
 	for _, command := range root.Commands() {
 		command.Example = strings.ReplaceAll(command.Example, "convoy ", name+" ")

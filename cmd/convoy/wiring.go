@@ -142,6 +142,7 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	return t, worker.Options{
 		Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout,
 		Steps: c.has(roleWorker), Observes: c.has(roleObserver), ObserverClusters: c.ObserverClusters,
+		Logger: o.Logger,
 	}, nil
 }
 
@@ -162,6 +163,8 @@ func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, e
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: s, HealthProbeBindAddress: c.HealthAddress, Metrics: server.Options{BindAddress: c.MetricsAddress}, PprofBindAddress: c.PprofAddress,
 		Cache: cache.Options{SyncPeriod: &c.ResyncPeriod}, GracefulShutdownTimeout: new(c.StopTimeout + 10*time.Second),
+		LeaderElection: c.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: c.LeaderElectNamespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends with the manager
 	})
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)

@@ -67,6 +67,12 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	if err := parsed(t, "--roles=worker", "--webhook-address=:9292").validate(); err == nil || !strings.Contains(err.Error(), "--webhook-address") {
 		t.Errorf("an address for webhooks without the watcher: %v", err)
 	}
+	if err := parsed(t, "--roles=worker", "--leader-elect").validate(); err == nil || !strings.Contains(err.Error(), "--leader-elect needs the role watcher") {
+		t.Errorf("an election without the watcher: %v", err)
+	}
+	if err := parsed(t, "--leader-elect-namespace=here").validate(); err == nil || !strings.Contains(err.Error(), "needs --leader-elect") {
+		t.Errorf("a namespace of an election that there is not: %v", err)
+	}
 	if err := parsed(t).validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}

@@ -175,7 +175,7 @@ func TestADeletedReleaseWaitsForItsUnreachableClusterUntilItMayGiveUp(t *testing
 func (s *scene) leftBehind(release types.UID) *corev1.ConfigMap {
 	s.Helper()
 	var found corev1.ConfigMapList
-	s.must(hubClient.List(s.ctx, &found, client.InNamespace(s.ns), client.MatchingLabels{v1alpha1.LabelReleaseUID: string(release)}))
+	s.must(s.hub.List(s.ctx, &found, client.InNamespace(s.ns), client.MatchingLabels{v1alpha1.LabelReleaseUID: string(release)}))
 	if len(found.Items) != 1 {
 		s.Fatalf("there are %d records of what is left behind", len(found.Items))
 	}

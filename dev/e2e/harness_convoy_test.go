@@ -24,6 +24,7 @@ type convoy struct {
 	log    string // path; appended to at each start
 	health string
 	args   []string
+	env    []string // besides the bare environment
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd // nil when not running
@@ -72,7 +73,7 @@ func (c *convoy) launch() error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := exec.Command(binary("convoy-race"), c.args...)
 	cmd.Dir = filepath.Dir(c.log)
-	cmd.Env = append(bareEnvironment(cmd.Dir), "GORACE=exitcode=66")
+	cmd.Env = append(append(bareEnvironment(cmd.Dir), "GORACE=exitcode=66"), c.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
 	if err := spawn(cmd); err != nil {

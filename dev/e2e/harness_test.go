@@ -39,11 +39,12 @@ type site struct {
 	hubFile  string // kubeconfig of the hub
 	temporal temporalclient.Client
 	convoy   *convoy
+	webhooks string // address at which its watcher is told of pushes
 }
 
 // sharedSite is the site that TestMain made.
 func sharedSite() site {
-	return site{local: local, hub: hubClient, hubFile: hubFile, temporal: temporal, convoy: shared}
+	return site{local: local, hub: hubClient, hubFile: hubFile, temporal: temporal, convoy: shared, webhooks: webhooksAt}
 }
 
 // newScene makes a namespace for a test that runs beside others.

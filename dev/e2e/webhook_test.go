@@ -21,7 +21,7 @@ func (s *scene) push(repository *env.Repository, key string) int {
 	body := fmt.Sprintf(`{"ref":"refs/heads/main","repository":{"clone_url":%q}}`, repository.URL)
 	mac := hmac.New(sha256.New, []byte(key))
 	_, _ = mac.Write([]byte(body))
-	req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+webhooksAt+"/webhooks/"+s.ns+"/github", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+s.webhooks+"/webhooks/"+s.ns+"/github", strings.NewReader(body))
 	s.must(err)
 	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	res, err := http.DefaultClient.Do(req)

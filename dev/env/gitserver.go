@@ -76,7 +76,7 @@ func StartGitServer(dir string) (*GitServer, error) {
 
 // listen starts to accept connections. The caller holds mu or is alone.
 func (s *GitServer) listen() error {
-	listener, err := listen(s.port.number)
+	listener, err := s.port.listen()
 	if err != nil {
 		return fmt.Errorf("start the git server: %w", err)
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,9 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Ports come from below the range that systems use for outgoing connections: a stopped server's port would
@@ -60,6 +64,16 @@ func tryPort(dir string, number int) (*port, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return &port{number: number, lock: lock}, nil
+}
+
+// listen accepts connections on a reserved port. Whatever program is just being started has, until it runs, a copy of the
+// listener that tried the port, so the port may be in use for another moment.
+func (p *port) listen() (listener net.Listener, err error) {
+	_ = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+		listener, err = listen(p.number)
+		return !errors.Is(err, syscall.EADDRINUSE), nil
+	}) // what it ended with is in err
+	return listener, err
 }
 
 // reservePorts reserves n ports.
