@@ -94,6 +94,8 @@ func (s *scene) deliverUnderRBAC(convoys *installed) {
 	s.awaitText(patience, on, "greeting", "one")
 	s.awaitEvent("app", v1alpha1.ReasonDriftCorrected)
 
+	s.deliverByHealthCheck(on)
+
 	kept := s.awaitKeptCredentials(s.getCluster("prod").UID)
 	second := s.accountToken("second-" + s.ns)
 	change(s, token, func(o *corev1.Secret) { o.Data["token"] = []byte(second) })
@@ -117,6 +119,23 @@ func (s *scene) deliverUnderRBAC(convoys *installed) {
 	s.approve("app", s.awaitPending("app", v1alpha1.ReasonAwaitingApproval))
 	s.awaitText(patience, on, "greeting", "two")
 	s.awaitRollout("app", 2)
+}
+
+// deliverByHealthCheck delivers what is healthy once somebody says so.
+func (s *scene) deliverByHealthCheck(on client.Client) {
+	s.Helper()
+	s.configMap("checked", map[string]string{"all.yaml": twoPorts})
+	s.release("checked", "prod", "checked", func(r *v1alpha1.Release) {
+		r.Spec.HealthChecks = []v1alpha1.HealthCheck{{Kind: "Service", Current: "'healthy' in object.metadata.labels"}}
+	})
+	s.eventually("the health of the Service is awaited", func(context.Context) error {
+		if p := s.pending("rollout/"+s.ns+"/checked/1", "AwaitHealth"); p == nil || p.HeartbeatDetails == nil {
+			return fmt.Errorf("pending is %v", p)
+		}
+		return nil
+	})
+	s.tamper(on, &corev1.Service{ObjectMeta: s.meta("web")}, `{"metadata":{"labels":{"healthy":"yes"}}}`)
+	s.awaitDelivered("checked")
 }
 
 // leaveBehind gives up a deletion whose target does not answer.
