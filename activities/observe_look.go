@@ -44,6 +44,8 @@ type observed struct {
 	looked, due time.Time
 	// health turns only when it lasts.
 	health observe.Steady
+	// tried are objects that the target was asked about.
+	tried map[delivery.ObjectRef]trial
 	// told is when its workflow was told last of what drifted, object by object.
 	told map[delivery.ObjectRef]time.Time
 }
@@ -200,7 +202,16 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 	if report.Outdated && len(report.Unseen) == 0 || slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
 		return r.again(everyRelease)
 	}
+	more := false
+	if seen.LooksForDrift && len(report.Unseen) == 0 {
+		var tried []observe.Drifted
+		tried, more = o.try(ctx, r, content, report.Unsure)
+		report.Drifted = append(report.Drifted, tried...)
+	}
 	next = r.conclude(content, report, now, &seen)
+	if more {
+		next = cmp.Or(min(next, everyCheck), everyCheck)
+	}
 	if !o.record(ctx, r, seen) {
 		return r.again(everyCheck)
 	}

@@ -128,12 +128,7 @@ func (s *scene) deliverByHealthCheck(on client.Client) {
 	s.release("checked", "prod", "checked", func(r *v1alpha1.Release) {
 		r.Spec.HealthChecks = []v1alpha1.HealthCheck{{Kind: "Service", Current: "'healthy' in object.metadata.labels"}}
 	})
-	s.eventually("the health of the Service is awaited", func(context.Context) error {
-		if p := s.pending("rollout/"+s.ns+"/checked/1", "AwaitHealth"); p == nil || p.HeartbeatDetails == nil {
-			return fmt.Errorf("pending is %v", p)
-		}
-		return nil
-	})
+	s.awaitHealthWait("checked", 1)
 	s.tamper(on, &corev1.Service{ObjectMeta: s.meta("web")}, `{"metadata":{"labels":{"healthy":"yes"}}}`)
 	s.awaitDelivered("checked")
 }

@@ -3,12 +3,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,4 +92,35 @@ func TestACorrectionThatTheTargetRefusesSaysSoAndCorrectsTheRest(t *testing.T) {
 	if c := meta.FindStatusCondition(s.getRelease("app").Status.Conditions, v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
 		t.Errorf("Ready is %+v", c)
 	}
+}
+
+// Who removes the last field of a map that no schema describes leaves nothing in managedFields that tells of it.
+func TestDriftThatOnlyADryRunCanTellIsToldAndCorrected(t *testing.T) {
+	s := newScene(t)
+	on := s.on(alpha)
+	group := s.ns + ".free.test"
+	kind := strings.ReplaceAll(definition(group, "Gadget", "v1"), "spec: {type: object", "spec: {type: object, x-kubernetes-preserve-unknown-fields: true")
+	gadget := fmt.Sprintf("apiVersion: %s/v1\nkind: Gadget\nmetadata: {name: one}\nspec: {free: {d: {e: {f: 1}}}}\n", group)
+	s.readyCluster("prod", alpha)
+	s.configMap("source", map[string]string{"all.yaml": kind + "---\n" + gadget})
+	s.release("app", "prod", "source")
+	s.awaitDelivered("app")
+	s.awaitObserver("prod")
+	live := &unstructured.Unstructured{}
+	live.SetAPIVersion(group + "/v1")
+	live.SetKind("Gadget")
+	live.SetNamespace(s.ns)
+	live.SetName("one")
+	s.tamper(on, live, `{"spec":{"free":{"d":{"e":{"f":null}}}}}`)
+	s.eventually("it is as it was applied", func(ctx context.Context) error {
+		if err := on.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+			return err
+		}
+		if _, found, _ := unstructured.NestedInt64(live.Object, "spec", "free", "d", "e", "f"); !found {
+			return fmt.Errorf("it is %v", live.Object["spec"])
+		}
+		return nil
+	})
+	s.awaitEvent("app", v1alpha1.ReasonDriftCorrected)
+	s.awaitDrift("app", metav1.ConditionFalse)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,8 +38,25 @@ type previewer struct {
 	out Preview
 }
 
-// DryRun asks the target what an apply and a prune of the request would come to. It writes nothing, neither on the target nor to the
-// Record. The error is failure.Terminal for a render that holds an object twice; any other is of the target, or of ctx.
+// Differs reports whether an apply would change a live object: whether anything is another but what a server keeps count of.
+func (c Change) Differs() bool {
+	if c.Live == nil || c.Next == nil {
+		return c.Live != c.Next
+	}
+	return !equality.Semantic.DeepEqual(withoutCounts(c.Live), withoutCounts(c.Next))
+}
+
+// withoutCounts is an object without what changes with every write, and with a change of who owns a field.
+func withoutCounts(o *unstructured.Unstructured) map[string]any {
+	o = o.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	return o.Object
+}
+
+// DryRun asks the target what an apply of the request would come to, and a prune where it has a Record. It writes nothing, neither on the
+// target nor to the Record. The error is failure.Terminal for a render that holds an object twice; any other is of the target, or of ctx.
 func DryRun(ctx context.Context, t Target, req Request) (Preview, error) {
 	r := newResolver(t)
 	p, err := makePlan(ctx, r, wish{req.Owner, req.Objects, req.TargetNamespace, req.CreateNamespace, req.Hooks})
@@ -58,12 +76,14 @@ func DryRun(ctx context.Context, t Target, req Request) (Preview, error) {
 		return Preview{}, err
 	}
 	slices.SortFunc(v.out.Changes, func(a, b Change) int { return order[a.Ref] - order[b.Ref] })
-	stale, _ := p.split(req.Record)
-	pruned := len(v.out.Changes)
-	if err := each(ctx, req.Parallel, stale, v.stale); err != nil {
-		return Preview{}, err
+	if req.Record != nil {
+		stale, _ := p.split(req.Record)
+		pruned := len(v.out.Changes)
+		if err := each(ctx, req.Parallel, stale, v.stale); err != nil {
+			return Preview{}, err
+		}
+		slices.SortFunc(v.out.Changes[pruned:], func(a, b Change) int { return a.Ref.Compare(b.Ref) })
 	}
-	slices.SortFunc(v.out.Changes[pruned:], func(a, b Change) int { return a.Ref.Compare(b.Ref) })
 	slices.SortFunc(v.out.Guessed, delivery.ObjectRef.Compare)
 	sortErrors(v.failed)
 	v.out.Failed = v.failed

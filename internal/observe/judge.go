@@ -55,9 +55,20 @@ type Report struct {
 	Pending []Finding
 	// Unseen are kinds of which nothing is known at the moment.
 	Unseen []KindState
+	// Unsure are objects that nothing is known to be wrong with, but managedFields leave a part open: only a dry run of an apply could tell.
+	Unsure []Unsure
 	// Outdated: some were judged by other checks than those of the wish, and will be judged anew soon.
 	Outdated bool
 }
+
+// Unsure is such an object, as it is known now.
+type Unsure struct {
+	Ref  delivery.ObjectRef
+	live Object
+}
+
+// Same reports whether nothing has happened to the object since, as far as that is followed.
+func (u Unsure) Same(before Unsure) bool { return u.Ref == before.Ref && u.live.same(before.live) }
 
 // KindsOf are the kinds of objects. Objects without a namespace are in the given one.
 func KindsOf(objects []*unstructured.Unstructured, namespace string) Kinds {
@@ -154,12 +165,17 @@ func (w *Watches) judge(ctx context.Context, wish Wish, look *glance, o *unstruc
 		out.Pending = append(out.Pending, Finding{ref, live.Message})
 	}
 	if extent == Fields {
-		d := DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), Ignore{})
-		if d.Lost > 0 && wish.Ignores != nil { // what is ignored is asked for only where it matters
-			d = DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), look.of(ctx, ref, applied))
+		d, ignored := DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), Ignore{}), false
+		if (d.Lost > 0 || d.Unsure) && wish.Ignores != nil { // what is ignored is asked for only where it matters
+			ignore := look.of(ctx, ref, applied)
+			ignored = len(ignore.Pointers)+len(ignore.Managers) > 0
+			d = DriftOf(applied, live.managedFields(), wish.Owner.FieldManager(), ignore)
 		}
-		if d.Lost > 0 {
+		switch {
+		case d.Lost > 0:
 			out.Drifted = append(out.Drifted, Drifted{Ref: ref, Drift: d})
+		case d.Unsure && !ignored: // a dry run does not know what is ignored
+			out.Unsure = append(out.Unsure, Unsure{ref, live})
 		}
 	}
 }
