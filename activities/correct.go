@@ -19,7 +19,7 @@ import (
 )
 
 // CorrectDrift applies again, from the kept render, what is not as it was applied and is due. What that is, it takes from the status; when
-// that names not all, everything is applied. No hook runs, and no rollout is counted. What the target refuses is a result: the observer
+// that names not all, and all that it names are due, everything is applied. No hook runs, and no rollout is counted. What the target refuses is a result: the observer
 // goes on telling of it.
 func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (CorrectResult, error) {
 	beat := startHeartbeat(ctx)
@@ -35,7 +35,7 @@ func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (Correct
 	if err != nil || !open {
 		return CorrectResult{Life: Alive, Until: opens}, nil // the next rollout says what is wrong with windows that cannot be read
 	}
-	due, _ := delivery.DueCorrections(*r.Status.Drift, time.Now())
+	due, all, _ := delivery.DueCorrections(*r.Status.Drift, time.Now())
 	if len(due) == 0 {
 		return CorrectResult{Life: Alive}, nil
 	}
@@ -44,7 +44,7 @@ func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (Correct
 		return CorrectResult{Life: Alive}, err
 	}
 	defer s.end()
-	return a.correct(ctx, s, due, beat)
+	return a.correct(ctx, s, due, all, beat)
 }
 
 // correction is what a correction acts on; nil when the hub asks for something else by now.
@@ -73,12 +73,15 @@ func (a *Activities) correction(ctx context.Context, key delivery.Key, r *v1alph
 	return s, nil
 }
 
-func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.DriftedObject, beat *heartbeat) (CorrectResult, error) {
+func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.DriftedObject, all bool, beat *heartbeat) (CorrectResult, error) {
 	content, err := a.content(ctx, s)
 	if err != nil {
 		return CorrectResult{}, err
 	}
-	policy, objects := s.release.Spec.SyncPolicy, drifted(s.release, due, content.Objects)
+	policy, objects := s.release.Spec.SyncPolicy, content.Objects
+	if !all {
+		objects = drifted(s.release, due, objects)
+	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
@@ -114,12 +117,8 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	return CorrectResult{Life: Alive, Applied: applied, Message: cut(problem)}, nil
 }
 
-// drifted are the objects of a render that are due, or all when the status does not name all that drifted.
+// drifted are the objects of a render that are due.
 func drifted(r *v1alpha1.Release, due []v1alpha1.DriftedObject, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	d := r.Status.Drift
-	if d == nil || int(d.Count) > len(d.Objects) {
-		return objects
-	}
 	named := map[delivery.ObjectRef]bool{}
 	for _, o := range due {
 		named[delivery.DriftedRef(o)] = true

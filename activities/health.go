@@ -35,9 +35,7 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
 	renewed, stop := untilRenewed(ctx, s.conn)
 	defer stop()
-	if checks != nil {
-		a.untilChecksChange(renewed, stop, s.release)
-	}
+	a.untilChecksChange(renewed, stop, s.release)
 	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{

@@ -179,6 +179,7 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 	}
 	r.dirty, r.due = false, time.Time{}
 	if !delivery.Observable(r.release) {
+		r.since = time.Time{} // what a rollout changes is no news
 		return 0
 	}
 	seen := status.Observation{LooksForDrift: r.release.Spec.SyncPolicy.Drift != v1alpha1.DriftIgnore}
@@ -193,6 +194,11 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 		}
 		return 0
 	}
+	return o.judge(ctx, r, seen, now)
+}
+
+// judge compares a Release with what is watched, and says what came out.
+func (o *observation) judge(ctx context.Context, r *observed, seen status.Observation, now time.Time) (next time.Duration) {
 	content, known := o.content(ctx, r)
 	if !known || r.digest != r.release.Status.Rollout.Digest {
 		return r.again(everyCheck)
@@ -254,6 +260,15 @@ func (r *observed) conclude(content render.Content, report observe.Report, now t
 		seen.Unhealthy = said.Message
 	}
 	seen.Count = len(report.Drifted)
+	slices.SortStableFunc(report.Drifted, func(a, b observe.Drifted) int { // the status names only the first
+		lately := func(d observe.Drifted) int {
+			if delivery.CorrectedLately(r.release.Status.Drift, d.Ref) {
+				return 1
+			}
+			return 0
+		}
+		return lately(a) - lately(b)
+	})
 	for _, d := range report.Drifted[:min(len(report.Drifted), status.MaxDrifted)] {
 		seen.Drifted = append(seen.Drifted, v1alpha1.DriftedObject{
 			Group: d.Ref.Group, Kind: d.Ref.Kind, Namespace: d.Ref.Namespace, Name: d.Ref.Name, Gone: d.Gone, Fields: d.Paths, Managers: d.Rivals,
@@ -316,7 +331,7 @@ func (o *observation) remind(ctx context.Context, r *observed, seen status.Obser
 	if said := r.release.Status.Drift; said != nil {
 		drift.Corrected = said.Corrected
 	}
-	due, next := delivery.DueCorrections(drift, now)
+	due, _, next := delivery.DueCorrections(drift, now)
 	told, news := map[delivery.ObjectRef]time.Time{}, false
 	for _, d := range due {
 		ref := delivery.DriftedRef(d)

@@ -50,7 +50,7 @@ func (a *Activities) CheckCluster(ctx context.Context, in RevisionInput) (CheckR
 		out.UpToDate = true
 		return out, a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.UpToDate(r, source) })
 	case in.Listed && delivery.Failed(r, inputs, cluster):
-		out.UpToDate = true
+		out.Failed = true
 		if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 			out.Reason, out.Message = ready.Reason, cut(ready.Message)
 		}

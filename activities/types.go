@@ -128,10 +128,12 @@ type CheckResult struct {
 	Life Life `json:"life"`
 	// Waited: the gate was closed at first, so the source may be older than the wait.
 	Waited bool `json:"waited,omitempty"`
-	// UpToDate: there is nothing to do, since the last rollout delivered these very inputs, or failed with them, for a Reason.
-	UpToDate bool   `json:"upToDate,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
+	// UpToDate: the last rollout delivered these very inputs.
+	UpToDate bool `json:"upToDate,omitempty"`
+	// Failed: the last rollout failed with these very inputs, for a Reason, and is not tried again for this look.
+	Failed  bool   `json:"failed,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // RenderResult is what a render calls for.

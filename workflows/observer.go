@@ -71,7 +71,7 @@ func (o *observer) nobody(ctx workflow.Context, err error) bool {
 		return false
 	}
 	o.patience = laterPatience
-	marked, err := result[activities.UnobservedResult](ctx, markUnobserved.start(ctx, "nobody observes Cluster "+o.key.String(), activities.ObserveInput{Key: o.key}))
+	marked, err := result[activities.UnobservedResult](ctx, markUnobserved.once().start(ctx, "nobody observes Cluster "+o.key.String(), activities.ObserveInput{Key: o.key}))
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("cannot say that nobody observes a Cluster", "cluster", o.key.String())
 	} else {

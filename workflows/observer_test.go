@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -59,6 +60,25 @@ func TestThatNobodyObservesIsSaidAndTriedAgain(t *testing.T) {
 	env.ExecuteWorkflow(delivery.WorkflowObserver, delivery.ObserverInput{Key: eastCluster})
 	if got := strings.Join(log, ", "); env.GetWorkflowError() != nil || got != "observe, mark c-1, observe, mark c-1, observe" {
 		t.Errorf("got %s, %v", got, env.GetWorkflowError())
+	}
+}
+
+func TestThatItCannotBeSaidKeepsNobodyFromObserving(t *testing.T) {
+	env := newEnv(t)
+	attempts, marks := 0, 0
+	env.OnActivity(acts.ObserveCluster, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObserveInput) (activities.ObserveResult, error) {
+		if attempts++; attempts == 1 {
+			return activities.ObserveResult{}, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+		}
+		return activities.ObserveResult{}, nil
+	})
+	env.OnActivity(acts.MarkUnobserved, mock.Anything, mock.Anything).Return(func(context.Context, activities.ObserveInput) (activities.UnobservedResult, error) {
+		marks++
+		return activities.UnobservedResult{}, errors.New("a status is refused")
+	})
+	env.ExecuteWorkflow(delivery.WorkflowObserver, delivery.ObserverInput{Key: eastCluster})
+	if env.GetWorkflowError() != nil || attempts != 2 || marks != 1 {
+		t.Errorf("%d attempts to observe, %d to say that none does, %v", attempts, marks, env.GetWorkflowError())
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *release) run(ctx workflow.Context) error {
 		}
 		r.fresh = r.fresh || m.changed || m.forced || m.listed
 		due := m.changed || m.forced || heard || r.again || !workflow.Now(ctx).Before(r.next)
-		r.listed = (r.next.IsZero() || m.listed && !due) && !m.changed && !m.forced
+		r.listed = (r.next.IsZero() || m.listed && !due || r.again && r.listed) && !m.changed && !m.forced && !heard
 		due = due || m.listed
 		if grown(ctx) && r.rollout == nil && !r.inbox.owes() {
 			due = r.stopCleaning(ctx) || due // the look that is due then finds it again
@@ -144,7 +144,11 @@ func (r *release) run(ctx workflow.Context) error {
 // goOn continues as new. What is due is found out by a look, with which the next run then begins.
 func (r *release) goOn(ctx workflow.Context, due bool) error {
 	next := delivery.ReleaseInput{Key: r.key, Interval: r.interval, Next: r.next, Turn: r.turn, Word: r.word}
-	if due || r.hear() {
+	heard := r.hear()
+	switch {
+	case r.listed && !heard:
+		next.Next, next.Word = time.Time{}, delivery.Word{}
+	case due || heard:
 		next.Next, next.Word = workflow.Now(ctx), delivery.Word{}
 	}
 	return workflow.NewContinueAsNewError(ctx, Release, next)
@@ -263,7 +267,7 @@ func (r *release) pass(ctx workflow.Context, forced bool) error {
 		}
 		at := activities.RevisionInput{Key: r.key, Revision: fetched.Revision, Digest: fetched.Digest, Listed: r.listed}
 		checked, err := do(ctx, r, checkCluster, forced, "gate: is Cluster "+fetched.Cluster+" reachable?", at)
-		if err != nil || r.ended(checked.Life) || checked.UpToDate {
+		if err != nil || r.ended(checked.Life) || checked.UpToDate || checked.Failed {
 			r.outcome.Reason, r.outcome.Message = checked.Reason, checked.Message
 			return err
 		}

@@ -317,6 +317,33 @@ func TestAWatcherThatBeginsMakesAReleaseLookForWhatItMissed(t *testing.T) {
 	}
 }
 
+func TestALookForWhatWasMissedThatIsInterruptedIsMadeUpFor(t *testing.T) {
+	listed := delivery.Kick{UID: "r-1", Reason: delivery.KickListed}
+	h := &hub{upToDate: true, noteListed: true, closed: 1}
+	env := newEnv(t)
+	h.install(env)
+	at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, listed) })
+	at(env, 4*time.Second, func() { env.SignalWorkflow(delivery.SignalKick, listed) }) // behind a gate that is closed
+	stop(env, 20*time.Second)
+	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
+	expect(t, h, "fetch, listed, closed, fetch, listed, open, fetch, listed, open")
+}
+
+func TestALookForWhatWasMissedIsHandedOn(t *testing.T) {
+	h := &hub{upToDate: true}
+	env := newEnv(t)
+	h.install(env)
+	at(env, 0, func() { env.SignalWorkflow(delivery.SignalKick, edited) })
+	at(env, time.Minute, func() {
+		env.SetCurrentHistoryLength(5000)
+		env.SignalWorkflow(delivery.SignalKick, delivery.Kick{UID: "r-1", Reason: delivery.KickListed})
+	})
+	env.ExecuteWorkflow(delivery.WorkflowRelease, delivery.ReleaseInput{Key: podinfo})
+	if in := continued[delivery.ReleaseInput](t, env); !in.Next.IsZero() {
+		t.Errorf("continues as %+v", in)
+	}
+}
+
 func TestALateKickOfAnEarlierLifeIsNotBelieved(t *testing.T) {
 	h := &hub{upToDate: true}
 	var seen []string

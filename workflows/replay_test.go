@@ -33,7 +33,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			}
 		})
 	}
-	for _, kind := range []string{delivery.WorkflowCluster, delivery.WorkflowRelease, delivery.WorkflowRollout, delivery.WorkflowSource} {
+	for _, kind := range []string{delivery.WorkflowCluster, delivery.WorkflowRelease, delivery.WorkflowRollout, delivery.WorkflowSource, delivery.WorkflowObserver} {
 		if !seen[kind] {
 			t.Errorf("no history of a %s workflow is recorded in testdata/histories", kind)
 		}
@@ -62,7 +62,7 @@ func newReplayer(t *testing.T) worker.WorkflowReplayer {
 		t.Fatal(err)
 	}
 	for name, run := range map[string]any{
-		delivery.WorkflowCluster: workflows.Cluster, delivery.WorkflowRelease: workflows.Release, delivery.WorkflowRollout: workflows.Rollout, delivery.WorkflowSource: workflows.Source,
+		delivery.WorkflowCluster: workflows.Cluster, delivery.WorkflowRelease: workflows.Release, delivery.WorkflowRollout: workflows.Rollout, delivery.WorkflowSource: workflows.Source, delivery.WorkflowObserver: workflows.Observer,
 	} {
 		replayer.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: name})
 	}

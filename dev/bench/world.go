@@ -124,7 +124,12 @@ func (w *world) begin(ctx context.Context, s suite) error {
 
 // kubeconfig leads convoy to the target, by another address when one is given.
 func (w *world) kubeconfig(address string) ([]byte, error) {
-	direct, err := w.local.Targets[0].KubeconfigFor(user, "system:masters")
+	return w.kubeconfigOf("system:masters", address)
+}
+
+// kubeconfigOf is a kubeconfig with the rights of a group.
+func (w *world) kubeconfigOf(group, address string) ([]byte, error) {
+	direct, err := w.local.Targets[0].KubeconfigFor(user, group)
 	if err != nil || address == "" {
 		return direct, err
 	}

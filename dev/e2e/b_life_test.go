@@ -22,8 +22,8 @@ import (
 
 // record is how the histories of workflows/testdata/histories are made, after a change of workflow code:
 //
-//	go test ./e2e -run 'TestALifeFrom|TestADeletionAfterAMove' -record=../../workflows/testdata/histories
-var record = flag.String("record", "", "folder to write the histories of these two tests to")
+//	go test ./e2e -run 'TestALifeFrom|TestADeletionAfterAMove|TestDriftIsTold|TestAnObjectWithARival' -record=../../workflows/testdata/histories
+var record = flag.String("record", "", "folder to write the histories of these tests to")
 
 // TestALifeFromRegistrationToDeletion takes every way through the workflows once. Its histories can be recorded.
 func TestALifeFromRegistrationToDeletion(t *testing.T) {

@@ -68,6 +68,12 @@ func TestAnObjectWithARivalIsCorrectedLessAndLessAndHoldsNoOtherBack(t *testing.
 	})
 	s.awaitText(10*time.Second, on, "fought", "hello")
 	s.awaitDrift("app", metav1.ConditionFalse)
+	s.save("release-corrections", s.releaseWorkflow("app"))
+	s.must(s.hub.Delete(s.ctx, &v1alpha1.Release{ObjectMeta: s.meta("app")}))
+	s.awaitGone(s.hub, &v1alpha1.Release{ObjectMeta: s.meta("app")})
+	s.must(s.hub.Delete(s.ctx, s.getCluster("prod")))
+	s.awaitEnd("observer/" + s.ns + "/prod")
+	s.save("observer-of-a-cluster", "observer/"+s.ns+"/prod")
 }
 
 const twoPorts = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  ports: [{name: http, port: 80}, {name: admin, port: 81}]\n"

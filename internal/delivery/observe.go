@@ -33,28 +33,25 @@ var correctionBackoff = Backoff{Base: 5 * time.Second, Cap: 10 * time.Minute}
 const maxCorrected = 20
 
 // DueCorrections says which of the objects that drifted may be applied again now, and when the next of the others may, zero when there is
-// none. When named are not all that drifted, they are due together, once the last of them is.
-func DueCorrections(d v1alpha1.DriftStatus, now time.Time) (due []v1alpha1.DriftedObject, next time.Time) {
+// none. all: so may those that are not named.
+func DueCorrections(d v1alpha1.DriftStatus, now time.Time) (due []v1alpha1.DriftedObject, all bool, next time.Time) {
 	pauses := map[ObjectRef]time.Time{}
 	for _, c := range d.Corrected {
 		pauses[correctedRef(c)] = c.NotBefore.Time
 	}
-	var last time.Time
 	for _, o := range d.Objects {
-		until := pauses[DriftedRef(o)]
-		if until.After(last) {
-			last = until
-		}
-		if !until.After(now) {
+		if until := pauses[DriftedRef(o)]; !until.After(now) {
 			due = append(due, o)
 		} else if next.IsZero() || until.Before(next) {
 			next = until
 		}
 	}
-	if int(d.Count) > len(d.Objects) && last.After(now) {
-		return nil, last
-	}
-	return due, next
+	return due, int(d.Count) > len(d.Objects) && len(due) == len(d.Objects), next
+}
+
+// CorrectedLately reports whether an object is one of those that were applied again lately. Others are named before it.
+func CorrectedLately(d *v1alpha1.DriftStatus, ref ObjectRef) bool {
+	return d != nil && slices.ContainsFunc(d.Corrected, func(c v1alpha1.CorrectedObject) bool { return correctedRef(c) == ref })
 }
 
 // CountCorrections counts one more correction of objects, and forgets those that had their peace.

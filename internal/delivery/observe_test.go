@@ -19,10 +19,10 @@ func TestWhoeverUndoesACorrectionIsCorrectedLaterAndLater(t *testing.T) {
 	var waits []time.Duration
 	for range 9 { // undone at once, each time
 		began := now
-		due, next := delivery.DueCorrections(d, now)
+		due, _, next := delivery.DueCorrections(d, now)
 		if len(due) == 0 {
 			now = next
-			due, _ = delivery.DueCorrections(d, now)
+			due, _, _ = delivery.DueCorrections(d, now)
 		}
 		waits = append(waits, now.Sub(began))
 		d.Corrected = delivery.CountCorrections(d.Corrected, due, now)
@@ -32,15 +32,15 @@ func TestWhoeverUndoesACorrectionIsCorrectedLaterAndLater(t *testing.T) {
 		t.Errorf("it waits %v, want %v", waits, want)
 	}
 	d.Count, d.Objects = 2, []v1alpha1.DriftedObject{fought, once}
-	if due, next := delivery.DueCorrections(d, now); len(due) != 1 || due[0].Name != "once" || next != now.Add(600*s) {
+	if due, _, next := delivery.DueCorrections(d, now); len(due) != 1 || due[0].Name != "once" || next != now.Add(600*s) {
 		t.Errorf("beside a rival of another object %v is due, and the next at %s", due, next)
 	}
 	d.Count = 200 // the status names only two of them
-	if due, next := delivery.DueCorrections(d, now); len(due) != 0 || next != now.Add(600*s) {
-		t.Errorf("of very many %v is due, and the next at %s", due, next)
+	if due, all, next := delivery.DueCorrections(d, now); len(due) != 1 || all || next != now.Add(600*s) {
+		t.Errorf("of very many %v is due, all: %v, and the next at %s", due, all, next)
 	}
 	now = now.Add(time.Hour)
-	if due, _ := delivery.DueCorrections(d, now); len(due) != 2 {
+	if due, all, _ := delivery.DueCorrections(d, now); len(due) != 2 || !all {
 		t.Errorf("after an hour of peace %v is due", due)
 	}
 	if d.Corrected = delivery.CountCorrections(d.Corrected, d.Objects, now); len(d.Corrected) != 2 || d.Corrected[0].Times != 1 {

@@ -141,8 +141,11 @@ func (s *Session) evaluate(ctx context.Context, purpose use, subject, text strin
 	return s.run(ctx, program, subject, text, values)
 }
 
+// Spent reports whether nothing more is evaluated.
+func (s *Session) Spent() bool { return s.spent >= cmp.Or(s.Limit, releaseCost) }
+
 func (s *Session) run(ctx context.Context, program cel.Program, subject, text string, values map[string]any) (ref.Val, error) {
-	if s.spent >= cmp.Or(s.Limit, releaseCost) {
+	if s.Spent() {
 		return nil, celFailed(subject, "the expressions of this Release cost too much together", nil)
 	}
 	limited, cancel := context.WithTimeout(ctx, maxEvaluation)
@@ -155,7 +158,7 @@ func (s *Session) run(ctx context.Context, program cel.Program, subject, text st
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		s.spent += releaseCost / 100 // what failed may not have said what it cost
+		s.spent += cmp.Or(s.Limit, releaseCost) / 100 // what failed may not have said what it cost
 		return nil, celFailed(subject, runDetail(err, text), err)
 	}
 	return out, nil

@@ -214,3 +214,34 @@ func FuzzChecksHaveAVerdictForEveryObject(f *testing.F) {
 		}
 	})
 }
+
+func TestRulesThatHaveNoValueForSomeObjectsApplyToOthersAllTheSame(t *testing.T) {
+	ignores, err := NewIgnores([]v1alpha1.IgnoredDifference{{
+		When: "object.metadata.annotations['example.com/tuned'] == 'yes'", JSONPointers: []string{"/data"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := ignores.glance()
+	object := func(annotations map[string]string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}}}
+		o.SetAnnotations(annotations)
+		return o
+	}
+	for range 50 {
+		plain := object(nil)
+		if got := look.of(t.Context(), delivery.RefOf(plain), plain); len(got.Pointers) > 0 {
+			t.Fatalf("of an object without the annotation %v is ignored", got.Pointers)
+		}
+	}
+	tuned := object(map[string]string{"example.com/tuned": "yes"})
+	if got := look.of(t.Context(), delivery.RefOf(tuned), tuned); len(got.Pointers) != 1 {
+		t.Errorf("of the object with it %v is ignored", got.Pointers)
+	}
+	for range 200 {
+		look.of(t.Context(), delivery.RefOf(tuned), object(nil))
+	}
+	if got := look.of(t.Context(), delivery.RefOf(tuned), tuned); len(got.Pointers) != 1 || got.Pointers[0] != "" {
+		t.Errorf("after too many expressions %v is ignored", got.Pointers)
+	}
+}

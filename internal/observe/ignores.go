@@ -14,7 +14,7 @@ import (
 
 // What the expressions of all rules of a Release may cost in one look at its objects, and how long they may take.
 const (
-	lookCost = 200_000
+	lookCost = 2_000_000
 	lookTime = time.Second
 )
 
@@ -65,7 +65,11 @@ func (i *Ignores) glance() *glance {
 	return &glance{ignores: i, session: expr.Session{Limit: lookCost}, ends: time.Now().Add(lookTime)}
 }
 
-// of says what is ignored of an object, as it was applied. A rule whose when has no value does not apply.
+// everything is ignored of an object that is not judged.
+var everything = Ignore{Pointers: []string{""}}
+
+// of says what is ignored of an object, as it was applied. A rule whose when has no value does not apply. Once the look has cost too much,
+// nobody can say what applies, and nothing is called drift: it would be overwritten.
 func (g *glance) of(ctx context.Context, ref delivery.ObjectRef, applied *unstructured.Unstructured) Ignore {
 	var out Ignore
 	if g.ignores == nil {
@@ -78,7 +82,11 @@ func (g *glance) of(ctx context.Context, ref delivery.ObjectRef, applied *unstru
 			continue
 		}
 		if rule.when != nil {
-			if holds, err := g.session.Holds(ctx, rule.when, applied.Object); err != nil || !holds {
+			holds, err := g.session.Holds(ctx, rule.when, applied.Object)
+			if err != nil && (g.session.Spent() || ctx.Err() != nil) {
+				return everything
+			}
+			if err != nil || !holds {
 				continue
 			}
 		}

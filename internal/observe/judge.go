@@ -104,7 +104,7 @@ func (w *Watches) Judge(ctx context.Context, wish Wish, now time.Time) Report {
 				if !state.Fresh(now) {
 					out.Unseen = append(out.Unseen, state)
 				}
-				out.Outdated = out.Outdated || w.outdated(state.Kind, wish)
+				out.Outdated = out.Outdated || w.outdated(at, wish)
 			}
 		}
 		if !state.Fresh(now) {

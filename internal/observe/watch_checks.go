@@ -59,22 +59,19 @@ func (k *kind) listAnewLocked(after time.Duration) {
 	time.AfterFunc(after, func() {
 		k.watches.mu.Lock()
 		defer k.watches.mu.Unlock()
-		if k.anew.IsZero() || time.Now().Before(k.anew) || k.endRound == nil {
+		if k.anew.IsZero() || time.Now().Before(k.anew) {
 			return
 		}
-		k.anew = time.Time{}
-		k.endRound()
+		if k.anew = (time.Time{}); k.endRound != nil {
+			k.endRound()
+		}
 	})
 }
 
-// outdated reports whether objects of a kind may have been judged by other checks than a wish has.
-func (w *Watches) outdated(gvk schema.GroupVersionKind, wish Wish) bool {
+// outdated reports whether objects of a kind in a namespace may have been judged by other checks than a wish has.
+func (w *Watches) outdated(at scope, wish Wish) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for s, k := range w.kinds {
-		if s.GroupVersionKind == gvk && differ(wish.Checks, k.checks[wish.Owner.Key()], gvk.GroupKind()) {
-			return true
-		}
-	}
-	return false
+	k := w.of(at.GroupVersionKind, at.namespace)
+	return k != nil && differ(wish.Checks, k.checks[wish.Owner.Key()], at.GroupKind())
 }

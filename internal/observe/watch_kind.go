@@ -99,8 +99,10 @@ func (k *kind) find(ctx context.Context) (m *meta.RESTMapping, err error) {
 func (k *kind) fail(err error) {
 	k.watches.mu.Lock()
 	if apierrors.IsForbidden(err) && k.namespaced && k.namespace == "" {
-		k.watches.narrow[k.GroupVersionKind] = time.Now() // Follow goes on with it
+		k.watches.narrow[k.GroupVersionKind] = time.Now() // Follow goes on in its namespaces, and those say what is wrong
 		k.watches.mark()
+		k.watches.mu.Unlock()
+		return
 	}
 	if problem := problemOf(err); problem != k.problem {
 		k.problem = problem

@@ -82,7 +82,7 @@ func (d *watched) await(want string) {
 	want = strings.ReplaceAll(strings.ReplaceAll(want, "$NS", d.ns), "/", "_")
 	var got string
 	err := wait.PollUntilContextTimeout(d.ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		d.watches.Follow(d.ctx, KindsOf(d.wish.Objects, d.ns)) // as an observer does
+		d.watches.Follow(d.ctx, KindsOf(d.wish.Objects, d.ns)) //nolint:contextcheck // as an observer does: what is followed outlives the look
 		got = says(d.watches.Judge(ctx, d.wish, time.Now()))
 		return got == want, nil
 	})

@@ -61,8 +61,7 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: convoy-{{ .role }}
-      # Longer than --stop-timeout, and 20 seconds for the rest.
-      terminationGracePeriodSeconds: 60
+      terminationGracePeriodSeconds: {{ .root.Values.terminationGracePeriodSeconds }}
       securityContext:
         runAsNonRoot: true
         runAsUser: 65532
