@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,25 +16,35 @@ import (
 	"kumodo.io/convoy/api/v1alpha1"
 )
 
+// These flags make the test of rest a long one.
+var (
+	restReleases   = flag.Int("rest.releases", 10, "how many Releases TestAtRest… has, two of five of them on Clusters that cannot be worked with")
+	restDead       = flag.Int("rest.dead", 1, "how many dead Clusters it has besides")
+	restHeartbeats = flag.Int("rest.heartbeats", 3, "how many heartbeats of a Cluster it lasts: one for each resync")
+)
+
 func TestAtRestNothingIsWrittenButOneHeartbeatOfEachClusterPerResync(t *testing.T) {
 	s := newScene(t)
 	states := s.recordClusters()
 	dead := newLink(t, beta)
 	dead.cut()
 	clusters := map[string][]byte{
-		"one": kubeconfigFor(t, alpha, "rest-"+s.ns), "two": alpha.Kubeconfig(), "dead": dead.kubeconfig(t, "rest-"+s.ns), "broken": []byte("null"),
+		"one": kubeconfigFor(t, alpha, "rest-"+s.ns), "two": alpha.Kubeconfig(), "broken": []byte("null"), "dead": dead.kubeconfig(t, "rest-"+s.ns),
+	}
+	for i := range *restDead - 1 {
+		clusters[fmt.Sprintf("dead-%d", i)] = dead.kubeconfig(t, "rest-"+s.ns)
 	}
 	for name, kubeconfig := range clusters {
 		s.cluster(name, kubeconfig)
 	}
 	s.greeting("greeting", "hello")
-	for i := range 10 {
+	for i := range *restReleases {
 		cluster := []string{"one", "two", "one", "dead", "broken"}[i%5]
 		s.release(fmt.Sprintf("app-%d", i), cluster, "greeting", func(r *v1alpha1.Release) {
 			r.Spec.TargetNamespace = fmt.Sprintf("%s-%d", s.ns, i)
 		})
 	}
-	for i := range 10 {
+	for i := range *restReleases {
 		name := fmt.Sprintf("app-%d", i)
 		if i%5 < 3 {
 			s.awaitDelivered(name)
@@ -43,7 +55,7 @@ func TestAtRestNothingIsWrittenButOneHeartbeatOfEachClusterPerResync(t *testing.
 	}
 	s.awaitHeartbeats(states, "one", 1)
 	before, told := len(s.hubWrites()), s.events()
-	s.awaitHeartbeats(states, "one", 3)
+	s.within(time.Hour, "it has rested", func(context.Context) error { return heartbeats(states, "one", *restHeartbeats) })
 	if writes := s.hubWrites(); len(writes) > before {
 		t.Errorf("%d writes at rest: %v", len(writes)-before, writes[before:])
 	}
@@ -58,18 +70,21 @@ func TestAtRestNothingIsWrittenButOneHeartbeatOfEachClusterPerResync(t *testing.
 // awaitHeartbeats waits until lastProbeTime of a Cluster has moved n times.
 func (s *scene) awaitHeartbeats(states *recorder, cluster string, n int) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("Cluster %s had %d heartbeats", cluster, n), func(context.Context) error {
-		var times []metav1.Time
-		for _, c := range states.seen(cluster) {
-			if c.Status.LastProbeTime != nil {
-				times = append(times, *c.Status.LastProbeTime)
-			}
+	s.eventually(fmt.Sprintf("Cluster %s had %d heartbeats", cluster, n), func(context.Context) error { return heartbeats(states, cluster, n) })
+}
+
+// heartbeats is nil once lastProbeTime of a Cluster has moved n times.
+func heartbeats(states *recorder, cluster string, n int) error {
+	var times []metav1.Time
+	for _, c := range states.seen(cluster) {
+		if c.Status.LastProbeTime != nil {
+			times = append(times, *c.Status.LastProbeTime)
 		}
-		if moved := len(slices.CompactFunc(times, func(a, b metav1.Time) bool { return a.Equal(&b) })) - 1; moved < n {
-			return fmt.Errorf("there were %d", moved)
-		}
-		return nil
-	})
+	}
+	if moved := len(slices.CompactFunc(times, func(a, b metav1.Time) bool { return a.Equal(&b) })) - 1; moved < n {
+		return fmt.Errorf("there were %d", moved)
+	}
+	return nil
 }
 
 // events are the Events of the scene's namespace, each with how often it was seen.

@@ -96,14 +96,17 @@ func (s *scene) deliverUnderRBAC(convoys *installed) {
 
 	s.deliverByHealthCheck(on)
 
-	kept := s.awaitKeptCredentials(s.getCluster("prod").UID)
+	uid := s.getCluster("prod").UID
+	kept := s.awaitKeptCredentials(uid)
 	second := s.accountToken("second-" + s.ns)
 	change(s, token, func(o *corev1.Secret) { o.Data["token"] = []byte(second) })
-	s.eventually("the new credentials are kept", func(context.Context) error {
-		if now := s.awaitKeptCredentials(s.getCluster("prod").UID); now.ResourceVersion == kept.ResourceVersion {
-			return fmt.Errorf("those of before are")
+	s.eventually("the new credentials are kept", func(ctx context.Context) error {
+		var now corev1.SecretList
+		err := s.hub.List(ctx, &now, client.InNamespace(s.ns), client.MatchingLabels{v1alpha1.LabelClusterUID: string(uid)})
+		if err == nil && (len(now.Items) != 1 || now.Items[0].ResourceVersion == kept.ResourceVersion) {
+			err = fmt.Errorf("those of before are, or none")
 		}
-		return nil
+		return err
 	})
 
 	const key = secretSentinel + "-webhook"

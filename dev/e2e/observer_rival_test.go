@@ -130,3 +130,39 @@ func TestDriftThatOnlyADryRunCanTellIsToldAndCorrected(t *testing.T) {
 	s.awaitEvent("app", v1alpha1.ReasonDriftCorrected)
 	s.awaitDrift("app", metav1.ConditionFalse)
 }
+
+func TestAStormOfChangesTellsAReleaseOfItOnceASecondAtTheMost(t *testing.T) {
+	const objects, edits = 50, 40
+	s := newScene(t)
+	on := s.on(beta)
+	var all strings.Builder
+	for i := range objects {
+		fmt.Fprintf(&all, "%s---\n", manifest(fmt.Sprint("object-", i), "hello"))
+	}
+	s.readyCluster("prod", beta)
+	s.configMap("source", map[string]string{"all.yaml": all.String()})
+	s.release("app", "prod", "source")
+	s.awaitDelivered("app")
+	s.awaitObserver("prod")
+	began := time.Now()
+	for edit := range edits {
+		for i := range objects {
+			s.tamper(on, &corev1.ConfigMap{ObjectMeta: s.meta(fmt.Sprint("object-", i))}, fmt.Sprintf(`{"data":{"text":"other-%d"}}`, edit))
+		}
+	}
+	change(s, &v1alpha1.Release{ObjectMeta: s.meta("app")}, func(r *v1alpha1.Release) {
+		r.Annotations = map[string]string{v1alpha1.AnnotationRequestedAt: "the storm is over"}
+	})
+	s.awaitDrift("app", metav1.ConditionFalse)
+	most := int(time.Since(began)/time.Second) + 1
+	told := 0
+	for _, e := range s.history(s.releaseWorkflow("app")) {
+		if e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == "drift" {
+			told++
+		}
+	}
+	if told == 0 || told > most {
+		t.Errorf("it was told %d times in %d seconds", told, most)
+	}
+	t.Logf("%d changes, %d signals in %d s", objects*edits, told, most)
+}

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -69,7 +68,7 @@ func tryPort(dir string, number int) (*port, error) {
 // listen accepts connections on a reserved port. Whatever program is just being started has, until it runs, a copy of the
 // listener that tried the port, so the port may be in use for another moment.
 func (p *port) listen() (listener net.Listener, err error) {
-	_ = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+	_ = wait.ExponentialBackoff(wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1, Steps: 500}, func() (bool, error) {
 		listener, err = listen(p.number)
 		return !errors.Is(err, syscall.EADDRINUSE), nil
 	}) // what it ended with is in err
