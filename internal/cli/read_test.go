@@ -13,6 +13,7 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -296,6 +297,37 @@ func TestGetListsBothKinds(t *testing.T) {
 	w.check(yaml.UnmarshalStrict([]byte(out), &list))
 	if len(list.Items) != 1 || list.Items[0].Kind != "Release" || list.Items[0].Name != "app" || list.Items[0].ManagedFields != nil {
 		t.Errorf("printed %s", out)
+	}
+}
+
+func TestWhySaysWhatDriftedAndWhenItIsCorrectedAgain(t *testing.T) {
+	r := sample()
+	r.Status.Pending = nil
+	ready(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, "rollout 3 applied 4 objects")
+	fought := v1alpha1.DriftedObject{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
+	r.Status.Drift = &v1alpha1.DriftStatus{Count: 1, Objects: []v1alpha1.DriftedObject{fought}, Corrected: []v1alpha1.CorrectedObject{
+		{Kind: "ConfigMap", Namespace: "shop", Name: "calm", Times: 1, NotBefore: metav1.NewTime(noon)},
+		{Kind: "ConfigMap", Namespace: "shop", Name: "settings", Times: 4, NotBefore: metav1.NewTime(noon.Add(40 * time.Second))},
+	}}
+	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDrifted, Message: "ConfigMap shop/settings (data.color, now of rival)",
+	})
+	var a answer
+	a.ofRelease(r, sampleCluster())
+	var out strings.Builder
+	if err := a.write(&out, noon); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Drift:       ConfigMap shop/settings (data.color, now of rival)\n",
+		"Correction:  ConfigMap shop/settings was applied again 4 times in a row, and may be next at 2026-05-01T12:10:47Z\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it says\n%s\nand not %s", out.String(), want)
+		}
+	}
+	if strings.Contains(out.String(), "calm") {
+		t.Errorf("it says\n%s", out.String())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,9 @@ type answer struct {
 	Gate string `json:"gate,omitempty"`
 	// WayOut is what somebody may do about it.
 	WayOut string `json:"wayOut,omitempty"`
+	// Drift says what is not as it was applied, and Corrections what becomes of that.
+	Drift       string   `json:"drift,omitempty"`
+	Corrections []string `json:"corrections,omitempty"`
 	// Hooks are those that it waits for.
 	Hooks []runningHook `json:"hooks,omitempty"`
 	// Executions are the workflows, with the steps that they are at.
@@ -127,9 +131,24 @@ func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
 	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d != nil && !r.DeletionTimestamp.IsZero() {
 		a.Since, a.WayOut = &d.LastTransitionTime, wayOutOfDeletion(r.Name, d.Reason)
 	}
+	a.ofDrift(r)
 	a.Hooks = runningHooks(r, open)
 	for i := range a.Hooks {
 		a.WayOut = cmp.Or(a.Hooks[i].wayOut, a.WayOut)
+	}
+}
+
+func (a *answer) ofDrift(r *v1alpha1.Release) {
+	drifted := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDrifted)
+	if drifted == nil || drifted.Status != metav1.ConditionTrue || r.Status.Drift == nil {
+		return
+	}
+	a.Drift = drifted.Message
+	for _, c := range r.Status.Drift.Corrected {
+		ref := delivery.CorrectedRef(c)
+		if slices.ContainsFunc(r.Status.Drift.Objects, func(o v1alpha1.DriftedObject) bool { return delivery.DriftedRef(o) == ref }) {
+			a.Corrections = append(a.Corrections, fmt.Sprintf("%s was applied again %d times in a row, and may be next at %s", ref, c.Times, c.NotBefore.UTC().Format(time.RFC3339)))
+		}
 	}
 }
 
@@ -163,7 +182,10 @@ func (a *answer) write(out io.Writer, now time.Time) error {
 	if a.Since != nil {
 		since = age(*a.Since, now)
 	}
-	pairs := []string{"Verdict", joined(a.Reason, a.Message), "Since", since, "Gate", a.Gate, "Way out", a.WayOut}
+	pairs := []string{"Verdict", joined(a.Reason, a.Message), "Since", since, "Gate", a.Gate, "Way out", a.WayOut, "Drift", a.Drift}
+	for _, c := range a.Corrections {
+		pairs = append(pairs, "Correction", c)
+	}
 	for i := range a.Hooks {
 		pairs = append(pairs, a.Hooks[i].facts(now)...)
 	}
@@ -211,6 +233,7 @@ func wayOut(reason string) string {
 		v1alpha1.ReasonApplyRetrying:          "it is retried; the message says what the target cannot take",
 		v1alpha1.ReasonPruneFailed:            "it is retried; the message says what keeps the objects",
 		v1alpha1.ReasonHealthTimeout:          "change the source, raise spec.syncPolicy.timeout, or roll back; convoy reconcile tries again",
+		v1alpha1.ReasonDegraded:               "see on the cluster what keeps the objects that the message names; or change the source, or roll back",
 		v1alpha1.ReasonUnhealthy:              "change the source, or roll back; convoy reconcile tries again",
 		v1alpha1.ReasonProbeFailed:            "it is retried; convoy reprobe asks now",
 		v1alpha1.ReasonUnsupported:            "change the spec of the Cluster or its Secret",

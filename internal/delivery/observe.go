@@ -37,7 +37,7 @@ const maxCorrected = 20
 func DueCorrections(d v1alpha1.DriftStatus, now time.Time) (due []v1alpha1.DriftedObject, all bool, next time.Time) {
 	pauses := map[ObjectRef]time.Time{}
 	for _, c := range d.Corrected {
-		pauses[correctedRef(c)] = c.NotBefore.Time
+		pauses[CorrectedRef(c)] = c.NotBefore.Time
 	}
 	for _, o := range d.Objects {
 		if until := pauses[DriftedRef(o)]; !until.After(now) {
@@ -51,7 +51,7 @@ func DueCorrections(d v1alpha1.DriftStatus, now time.Time) (due []v1alpha1.Drift
 
 // CorrectedLately reports whether an object is one of those that were applied again lately. Others are named before it.
 func CorrectedLately(d *v1alpha1.DriftStatus, ref ObjectRef) bool {
-	return d != nil && slices.ContainsFunc(d.Corrected, func(c v1alpha1.CorrectedObject) bool { return correctedRef(c) == ref })
+	return d != nil && slices.ContainsFunc(d.Corrected, func(c v1alpha1.CorrectedObject) bool { return CorrectedRef(c) == ref })
 }
 
 // CountCorrections counts one more correction of objects, and forgets those that had their peace.
@@ -59,7 +59,7 @@ func CountCorrections(before []v1alpha1.CorrectedObject, objects []v1alpha1.Drif
 	now = now.Truncate(time.Second) // as precise as an object holds it
 	out := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.CorrectedObject) bool { return now.Sub(c.NotBefore.Time) > correctionPeace })
 	for _, o := range objects {
-		i := slices.IndexFunc(out, func(c v1alpha1.CorrectedObject) bool { return correctedRef(c) == DriftedRef(o) })
+		i := slices.IndexFunc(out, func(c v1alpha1.CorrectedObject) bool { return CorrectedRef(c) == DriftedRef(o) })
 		c := v1alpha1.CorrectedObject{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 		if i >= 0 {
 			c = out[i]
@@ -77,6 +77,7 @@ func DriftedRef(o v1alpha1.DriftedObject) ObjectRef {
 	return ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-func correctedRef(c v1alpha1.CorrectedObject) ObjectRef {
+// CorrectedRef names an object that was corrected.
+func CorrectedRef(c v1alpha1.CorrectedObject) ObjectRef {
 	return ObjectRef{Group: c.Group, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 }
