@@ -137,11 +137,19 @@ func (k KindState) Fresh(now time.Time) bool { return !k.Seen.IsZero() && now.Su
 
 // Young reports whether it is too early to say anything of the kind.
 func (k KindState) Young(now time.Time) bool {
-	return k.Seen.IsZero() && k.Problem == "" && now.Sub(k.Since) < firstSight
+	wait := firstSight
+	if k.Problem != "" {
+		wait = firstProblem
+	}
+	return k.Seen.IsZero() && now.Sub(k.Since) < wait
 }
 
-// firstSight is how long the first list of a kind may take before that is worth a word.
-const firstSight = 30 * time.Second
+// firstSight is how long the first list of a kind may take before that is worth a word, firstProblem how long it may fail: an observer that
+// has just taken over is not to say of all Releases that nothing is known, and a moment later that all is well.
+const (
+	firstSight   = 30 * time.Second
+	firstProblem = 10 * time.Second
+)
 
 // States are those of all kinds, sorted.
 func (w *Watches) States() []KindState {

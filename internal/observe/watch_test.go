@@ -319,3 +319,22 @@ func TestManyObjectsTakeLittleMemoryEach(t *testing.T) {
 		t.Error("what is looked at is not told apart, or a name is")
 	}
 }
+
+func TestOfAKindThatIsNewNothingIsSaidAtOnce(t *testing.T) {
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		state KindState
+		young bool
+	}{
+		"not listed yet":          {KindState{Since: now.Add(-20 * time.Second)}, true},
+		"not listed for long":     {KindState{Since: now.Add(-40 * time.Second)}, false},
+		"failed a moment ago":     {KindState{Since: now.Add(-2 * time.Second), Problem: "the cluster did not answer"}, true},
+		"fails since a while":     {KindState{Since: now.Add(-12 * time.Second), Problem: "the cluster did not answer"}, false},
+		"was seen":                {KindState{Since: now.Add(-time.Second), Seen: now}, false},
+		"was seen, and fails now": {KindState{Since: now.Add(-time.Second), Seen: now, Problem: "the cluster did not answer"}, false},
+	} {
+		if got := tc.state.Young(now); got != tc.young {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
