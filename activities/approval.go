@@ -28,7 +28,7 @@ func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.D
 			d.Prunes += apply.CountLeaving(rec, objects, r.Spec.TargetNamespace, r.Spec.CreateNamespace)
 		}
 	}
-	approval, err := a.approval(ctx, r, d) // also where none is needed: this render voids those of others
+	approval, err := a.approval(ctx, r, "", d.Number, d.Digest) // also where none is needed: this render voids those of others
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,13 +46,14 @@ func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.D
 	return nil, &v1alpha1.ApprovalUse{Name: approval.Name, By: approval.Spec.ApprovedBy}, err
 }
 
-// approval is the Approval that lets a rollout begin, nil when there is none. Those that its render voids are marked.
-func (a *Activities) approval(ctx context.Context, r *v1alpha1.Release, d delivery.Due) (*v1alpha1.Approval, error) {
+// approval is the Approval that lets a rollout begin or, with its name, a hook of one pass, nil when there is none. Those that its render
+// voids are marked.
+func (a *Activities) approval(ctx context.Context, r *v1alpha1.Release, hook string, rollout int64, digest string) (*v1alpha1.Approval, error) {
 	var all v1alpha1.ApprovalList
-	if err := a.Hub.List(ctx, &all, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("list the Approvals of %s: %w", r.Namespace, err)
+	if err := a.Hub.List(ctx, &all, client.InNamespace(r.Namespace), client.MatchingFields{"spec.releaseRef.name": r.Name}); err != nil {
+		return nil, fmt.Errorf("list the Approvals of Release %s/%s: %w", r.Namespace, r.Name, err)
 	}
-	use, void := delivery.JudgeApprovals(r, "", d.Number, d.Digest, all.Items)
+	use, void := delivery.JudgeApprovals(r, hook, rollout, digest, all.Items)
 	for _, approval := range void {
 		if err := a.settle(ctx, approval, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalVoid}); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,8 +18,8 @@ import (
 )
 
 // CorrectDrift applies again, from the kept render, what is not as it was applied and is due. What that is, it takes from the status; when
-// that names not all, and all that it names are due, everything is applied. No hook runs, and no rollout is counted. What the target refuses is a result: the observer
-// goes on telling of it.
+// that names not all, and all that it names are due, everything is applied. No hook runs, and no rollout is counted. What the target
+// refuses is a result: the observer goes on telling of it.
 func (a *Activities) CorrectDrift(ctx context.Context, in CorrectInput) (CorrectResult, error) {
 	beat := startHeartbeat(ctx)
 	defer beat.stopped()
@@ -80,7 +79,11 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	}
 	policy, objects := s.release.Spec.SyncPolicy, content.Objects
 	if !all {
-		objects = drifted(s.release, due, objects)
+		named := map[delivery.ObjectRef]bool{}
+		for _, o := range due {
+			named[delivery.DriftedRef(o)] = true
+		}
+		objects = chosen(s.release, objects, named)
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
 		Owner: s.owner, Objects: objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
@@ -109,7 +112,7 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 		return CorrectResult{}, err
 	}
 	if applied > 0 {
-		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %d objects again that had drifted", applied))
+		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %s again that had drifted", delivery.Count(applied, "object")))
 	}
 	if problem != "" {
 		a.Status.Event(s.release, true, v1alpha1.ReasonApplyFailed, cut("what drifted cannot be corrected: "+problem))
@@ -117,16 +120,12 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	return CorrectResult{Life: Alive, Applied: applied, Message: cut(problem)}, nil
 }
 
-// drifted are the objects of a render that are due.
-func drifted(r *v1alpha1.Release, due []v1alpha1.DriftedObject, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	named := map[delivery.ObjectRef]bool{}
-	for _, o := range due {
-		named[delivery.DriftedRef(o)] = true
-	}
+// chosen are the objects of a render that are named as they are on the target.
+func chosen(r *v1alpha1.Release, objects []*unstructured.Unstructured, named map[delivery.ObjectRef]bool) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		ref := delivery.RefOf(o)
 		if ref.Namespace == "" && !named[ref] {
-			ref.Namespace = cmp.Or(r.Spec.TargetNamespace, metav1.NamespaceDefault)
+			ref.Namespace = delivery.TargetNamespace(r)
 		}
 		return !named[ref]
 	})

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	timeout := s.release.Spec.SyncPolicy.Timeout.Duration
 	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
 	renewed, stop := untilRenewed(ctx, s.conn)
-	defer stop()
+	defer stop(nil)
 	a.untilChecksChange(renewed, stop, s.release)
 	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
@@ -46,7 +47,7 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
 	case renewed.Err() != nil && ctx.Err() == nil:
-		again := failure.Transient(ReasonRenewed, nil, "there are new credentials for Cluster %q, or other health checks; the wait goes on with them", s.cluster.Name)
+		again := failure.Transient(ReasonRenewed, nil, "%s; the wait goes on with them", context.Cause(renewed))
 		again.RetryAfter = time.Second
 		return StepResult{}, again
 	case len(found.Failed) > 0:
@@ -59,22 +60,28 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 }
 
+// Why a wait for health begins anew.
+var (
+	errNewCredentials = errors.New("there are new credentials for the Cluster")
+	errOtherChecks    = errors.New("the Release has other health checks")
+)
+
 // untilRenewed ends when the client of a target is replaced: a long wait must not go on with credentials of the past.
-func untilRenewed(ctx context.Context, conn *connect.Client) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+func untilRenewed(ctx context.Context, conn *connect.Client) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
 		case <-conn.Done():
-			cancel()
+			cancel(errNewCredentials)
 		case <-ctx.Done():
 		}
 	}()
 	return ctx, cancel
 }
 
-// untilChecksChange calls changed when the health checks of a Release are others than these. Whoever mends a check that is never true is
+// untilChecksChange calls end when the health checks of a Release are others than these. Whoever mends a check that is never true is
 // not to wait for the timeout.
-func (a *Activities) untilChecksChange(ctx context.Context, changed func(), r *v1alpha1.Release) {
+func (a *Activities) untilChecksChange(ctx context.Context, end context.CancelCauseFunc, r *v1alpha1.Release) {
 	r = r.DeepCopy() // a step brings its own up to date
 	follow := func(ctx context.Context) {
 		w, err := a.Hub.Watch(ctx, &v1alpha1.ReleaseList{}, client.InNamespace(r.Namespace), client.MatchingFields{"metadata.name": r.Name})
@@ -85,7 +92,7 @@ func (a *Activities) untilChecksChange(ctx context.Context, changed func(), r *v
 		for event := range w.ResultChan() {
 			now, ok := event.Object.(*v1alpha1.Release)
 			if ok && now.UID == r.UID && !equality.Semantic.DeepEqual(now.Spec.HealthChecks, r.Spec.HealthChecks) {
-				changed()
+				end(errOtherChecks)
 			}
 		}
 	}

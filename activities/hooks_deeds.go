@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
@@ -344,15 +343,9 @@ func (a *Activities) approvalDeed(h *hookStep, c delivery.Context) (deed, error)
 
 // hookApproval says who lets a run pass, empty while nobody does.
 func (a *Activities) hookApproval(ctx context.Context, h *hookStep, digest string) (by string, err error) {
-	var all v1alpha1.ApprovalList
-	if err := a.Hub.List(ctx, &all, hubclient.InNamespace(h.release.Namespace)); err != nil {
-		return "", fmt.Errorf("list the Approvals of %s: %w", h.release.Namespace, err)
-	}
-	use, void := delivery.JudgeApprovals(h.release, h.run.Name, h.run.Rollout, digest, all.Items)
-	for _, approval := range void {
-		if err := a.settle(ctx, approval, v1alpha1.ApprovalStatus{State: v1alpha1.ApprovalVoid}); err != nil {
-			return "", err
-		}
+	use, err := a.approval(ctx, h.release, h.run.Name, h.run.Rollout, digest)
+	if err != nil {
+		return "", err
 	}
 	if use == nil {
 		return "", nil

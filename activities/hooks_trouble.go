@@ -29,19 +29,16 @@ func (a *Activities) hookTrouble(ctx context.Context, h *hookStep, err error) er
 		return err
 	}
 	f, known := failure.As(err)
-	message := ""
-	switch {
-	case known && (f.Reason == ReasonRenewed || f.Reason == ReasonHookRetrying):
+	if known && (f.Reason == ReasonRenewed || f.Reason == ReasonHookRetrying) {
 		return err
-	case known && (f.Reason == v1alpha1.ReasonHookFailed || f.Reason == v1alpha1.ReasonApplyRetrying):
-		message = h.reasonOf(err)
-	default:
-		a.suspect(ctx, h.cluster, err)
-		if !known {
-			f = connect.Classify(err)
-		}
-		message = h.reasonOf(err)
 	}
+	if !ofHook(f, known) {
+		a.suspect(ctx, h.cluster, err)
+	}
+	if !known {
+		f = connect.Classify(err)
+	}
+	message := h.reasonOf(err)
 	again := failure.Transient(ReasonHookRetrying, err, "hook %s (%s): %s", h.run.Name, h.run.Phase, message)
 	again.RetryAfter = f.RetryAfter
 	if h.hook != nil && !delivery.HookEnded(&h.run) {
@@ -110,10 +107,15 @@ func (h *hookStep) attemptUntil(now time.Time) time.Time {
 	return lookUntil(h.run.StartTime.Time, h.hook.Timeout.Duration, now)
 }
 
+// ofHook reports whether a failure is of what a hook does, and says all, and not of the Cluster.
+func ofHook(f *failure.Error, known bool) bool {
+	return known && (f.Reason == v1alpha1.ReasonHookFailed || f.Reason == v1alpha1.ReasonApplyRetrying)
+}
+
 // reasonOf says what kept an attempt from going on, whatever the error is of.
 func (h *hookStep) reasonOf(err error) string {
 	f, known := failure.As(err)
-	if known && (f.Reason == v1alpha1.ReasonHookFailed || f.Reason == v1alpha1.ReasonApplyRetrying) {
+	if ofHook(f, known) {
 		return f.Message
 	}
 	if !known {

@@ -32,7 +32,10 @@ func hubWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cl
 		WithIndex(&v1alpha1.Release{}, "spec.clusterRef.name", func(o client.Object) []string {
 			r, _ := o.(*v1alpha1.Release)
 			return []string{r.Spec.ClusterRef.Name}
-		}).WithInterceptorFuncs(funcs).Build()
+		}).WithIndex(&v1alpha1.Approval{}, "spec.releaseRef.name", func(o client.Object) []string {
+		a, _ := o.(*v1alpha1.Approval)
+		return []string{a.Spec.ReleaseRef.Name}
+	}).WithInterceptorFuncs(funcs).Build()
 }
 
 func rollingOut(number int64, digest string) *v1alpha1.Release {

@@ -80,7 +80,7 @@ func TestAWaitEndsWhenItsClientIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting, stop := untilRenewed(t.Context(), conn)
-	defer stop()
+	defer stop(nil)
 	if waiting.Err() != nil {
 		t.Fatal("the wait is over before it began")
 	}

@@ -24,8 +24,6 @@ const (
 	everyCheck = 5 * time.Second
 	// aftermath is how long after a rollout its watches may lag behind it.
 	aftermath = 2 * time.Second
-	// remind is how often the workflow of a Release that stays drifted is told again.
-	remind = time.Minute
 	// idle is how long a Cluster is observed that has no Releases any more.
 	idle = time.Minute
 )

@@ -128,7 +128,7 @@ func (o *observation) learn(ctx context.Context, r *observed) {
 			r.rollout, r.concluded = number, time.Now()
 		}
 	}
-	namespace := cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault)
+	namespace := delivery.TargetNamespace(r.release)
 	if digest == r.digest && namespace == r.namespace || digest == "" { // while a rollout is under way, what was followed still is
 		return
 	}
@@ -151,7 +151,7 @@ func (o *observation) content(ctx context.Context, r *observed) (content render.
 // wish is what a render asks for on the target. Where nobody looks for drift, only that it is there.
 func (r *observed) wish(content render.Content, looksForDrift bool) observe.Wish {
 	return observe.Wish{
-		Owner: r.owner, Objects: content.Objects, TargetNamespace: cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault),
+		Owner: r.owner, Objects: content.Objects, TargetNamespace: delivery.TargetNamespace(r.release),
 		Checks: r.checks, Ignores: r.ignores,
 		Applied: func(object *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, observe.Extent) {
 			applied, presence, all := apply.Wished(object, namespace, r.owner)
@@ -189,7 +189,7 @@ func (o *observation) turn(ctx context.Context, r *observed) (next time.Duration
 			return r.again(everyCheck)
 		}
 		seen.Reason, seen.Unseen = v1alpha1.ReasonClusterNotReady, status.AnsweredLast(why, o.cluster.Status.LastReachableTime)
-		if !o.record(ctx, r, seen) {
+		if _, written := o.record(ctx, r, seen); !written {
 			return r.again(everyCheck)
 		}
 		return 0
@@ -218,14 +218,15 @@ func (o *observation) judge(ctx context.Context, r *observed, seen status.Observ
 	if more {
 		next = cmp.Or(min(next, everyCheck), everyCheck)
 	}
-	if !o.record(ctx, r, seen) {
+	drift, written := o.record(ctx, r, seen)
+	if !written {
 		return r.again(everyCheck)
 	}
 	if !r.since.IsZero() {
 		o.Metrics.observer.lag.Observe(time.Since(r.since).Seconds())
 		r.since = time.Time{}
 	}
-	if wait := o.remind(ctx, r, seen, now); wait > 0 && (next == 0 || next > wait) {
+	if wait := o.remind(ctx, r, drift, now); wait > 0 && (next == 0 || next > wait) {
 		next = wait
 	}
 	if next > 0 {
@@ -295,8 +296,9 @@ func unseenKinds(all []observe.KindState) string {
 	return text
 }
 
-// record writes what is seen, when it is not what the status says. What cannot be written for now keeps no other Release waiting.
-func (o *observation) record(ctx context.Context, r *observed, seen status.Observation) (written bool) {
+// record writes what is seen, when it is not what the status says, and gives what the status says then of drift. What cannot be written
+// for now keeps no other Release waiting.
+func (o *observation) record(ctx context.Context, r *observed, seen status.Observation) (drift *v1alpha1.DriftStatus, written bool) {
 	judged := r.release.Status.Rollout.Number
 	change := func(now *v1alpha1.Release) {
 		if now.Status.Rollout != nil && now.Status.Rollout.Number == judged {
@@ -306,53 +308,36 @@ func (o *observation) record(ctx context.Context, r *observed, seen status.Obser
 	said := r.release.DeepCopy() // the informer's own is not to be changed
 	change(said)
 	if equality.Semantic.DeepEqual(said.Status, r.release.Status) {
-		return true
+		return said.Status.Drift, true
 	}
 	told := r.release.Status.Drift != nil && r.release.Status.Drift.Count > 0 // also when nobody could say for a while
 	now := r.release.DeepCopy()
 	if err := o.Status.Release(ctx, now, change); err != nil {
 		activity.GetLogger(ctx).Warn("cannot record what is observed", "release", r.owner.String(), "error", typesOf(err))
-		return false
+		return nil, false
 	}
 	if drifted := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && !told && drifted.Status == "True" {
 		o.Status.Event(now, true, v1alpha1.ReasonDrifted, drifted.Message)
 	}
-	return true
+	return now.Status.Drift, true
 }
 
 // remind tells the workflow of a Release what drifted and may be corrected by now. wait is when there is something to tell again, 0 when
 // only a change brings that.
-func (o *observation) remind(ctx context.Context, r *observed, seen status.Observation, now time.Time) (wait time.Duration) {
-	if seen.Count == 0 || !delivery.CorrectsDrift(r.release) {
+func (o *observation) remind(ctx context.Context, r *observed, drift *v1alpha1.DriftStatus, now time.Time) (wait time.Duration) {
+	if drift == nil || drift.Count == 0 || !delivery.CorrectsDrift(r.release) {
 		r.told = nil
 		return 0
 	}
-	drift := v1alpha1.DriftStatus{Count: int32(min(seen.Count, 1<<30)), Objects: seen.Drifted} //nolint:gosec // capped on this line
-	if said := r.release.Status.Drift; said != nil {
-		drift.Corrected = said.Corrected
-	}
-	due, _, next := delivery.DueCorrections(drift, now)
-	told, news := map[delivery.ObjectRef]time.Time{}, false
-	for _, d := range due {
-		ref := delivery.DriftedRef(d)
-		if told[ref] = r.told[ref]; now.Sub(told[ref]) >= remind {
-			told[ref], news = now, true
+	told, news, wait := delivery.TellOfDrift(*drift, r.told, now)
+	if news {
+		err := o.Kicks.SignalWorkflow(ctx, delivery.ReleaseWorkflowID(r.release.Namespace, r.release.Name), "", delivery.SignalDrift, delivery.Drift{UID: string(r.release.UID)})
+		if err != nil {
+			activity.GetLogger(ctx).Warn("cannot tell of drift", "release", r.owner.String(), "error", typesOf(err))
+			return min(wait, everyCheck)
 		}
+		o.Metrics.observer.kicks.WithLabelValues(o.key.Namespace, o.key.Name).Inc()
 	}
-	wait = remind
-	if until := next.Sub(now); !next.IsZero() && until < wait {
-		wait = until
-	}
-	if !news {
-		r.told = told
-		return wait
-	}
-	err := o.Kicks.SignalWorkflow(ctx, delivery.ReleaseWorkflowID(r.release.Namespace, r.release.Name), "", delivery.SignalDrift, delivery.Drift{UID: string(r.release.UID)})
-	if err != nil {
-		activity.GetLogger(ctx).Warn("cannot tell of drift", "release", r.owner.String(), "error", typesOf(err))
-		return min(wait, everyCheck)
-	}
-	o.Metrics.observer.kicks.WithLabelValues(o.key.Namespace, o.key.Name).Inc()
 	r.told = told
 	return wait
 }

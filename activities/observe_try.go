@@ -1,13 +1,11 @@
 package activities
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/delivery"
@@ -42,9 +40,10 @@ func (o *observation) try(ctx context.Context, r *observed, content render.Conte
 	}
 	if len(asked) > 0 {
 		changed, err := o.dryRun(ctx, r, content, asked)
-		if err != nil { // who cannot be asked now is asked at the next look
+		if err != nil { // what cannot be asked about now is at the next look; what is known of the others stands
 			activity.GetLogger(ctx).Warn("cannot try whether objects drifted", "release", r.owner.String(), "error", typesOf(err))
-			return nil, true
+			more = true
+			maps.DeleteFunc(known, func(ref delivery.ObjectRef, _ trial) bool { return asked[ref] })
 		}
 		for ref := range changed {
 			t := known[ref]
@@ -67,27 +66,20 @@ func (o *observation) dryRun(ctx context.Context, r *observed, content render.Co
 	if err != nil {
 		return nil, err
 	}
-	var objects []*unstructured.Unstructured
-	for _, object := range content.Objects {
-		ref := delivery.RefOf(object)
-		if ref.Namespace == "" && !asked[ref] {
-			ref.Namespace = cmp.Or(r.release.Spec.TargetNamespace, metav1.NamespaceDefault)
-		}
-		if asked[ref] {
-			objects = append(objects, object)
-		}
-	}
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	preview, err := apply.DryRun(limited, target, apply.Request{
-		Owner: r.owner, Objects: objects, Quiet: content.All(), TargetNamespace: r.release.Spec.TargetNamespace,
+		Owner: r.owner, Objects: chosen(r.release, content.Objects, asked), Quiet: content.All(), TargetNamespace: r.release.Spec.TargetNamespace,
 		Conflicts: r.release.Spec.SyncPolicy.Conflicts, Recreate: r.release.Spec.SyncPolicy.Recreate,
 	})
+	if err != nil {
+		return nil, err
+	}
 	changed := map[delivery.ObjectRef]bool{}
 	for _, c := range preview.Changes {
 		if c.Live != nil && c.Differs() {
 			changed[c.Ref] = true
 		}
 	}
-	return changed, err
+	return changed, nil
 }

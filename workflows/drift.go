@@ -13,7 +13,7 @@ import (
 // hearOfDrift takes what observers have told, who keep the pauses between corrections that somebody undoes. A change, or a wish for
 // a reconcile, ends the wait for a window: they may be others now.
 func (r *release) hearOfDrift(ctx workflow.Context, m mail) {
-	heard := (m.changed || m.forced) && !r.correct.IsZero()
+	heard := m.perhaps() && !r.correct.IsZero()
 	var d delivery.Drift
 	for r.drift.ReceiveAsync(&d) {
 		heard = heard || d.UID == r.key.UID && r.correct.IsZero()

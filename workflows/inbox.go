@@ -38,6 +38,9 @@ type mail struct {
 	forced   bool
 }
 
+// perhaps reports whether what the object asks for may be something else than before.
+func (m mail) perhaps() bool { return m.changed || m.listed || m.forced }
+
 func newInbox(ctx workflow.Context, force, description string) *inbox {
 	return &inbox{
 		kicks: workflow.GetSignalChannelWithOptions(ctx, delivery.SignalKick, workflow.SignalChannelOptions{

@@ -102,10 +102,10 @@ func (r *release) run(ctx workflow.Context) error {
 		m := r.inbox.drain()
 		r.adopt(ctx, m)
 		r.hearOfDrift(ctx, m)
-		if m.changed || m.forced {
+		if m.perhaps() {
 			r.cleanAnew(ctx)
 		}
-		r.fresh = r.fresh || m.changed || m.forced || m.listed
+		r.fresh = r.fresh || m.perhaps()
 		due := m.changed || m.forced || heard || r.again || !workflow.Now(ctx).Before(r.next)
 		r.listed = (r.next.IsZero() || m.listed && !due || r.again && r.listed) && !m.changed && !m.forced && !heard
 		due = due || m.listed

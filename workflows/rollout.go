@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"fmt"
 	"strconv"
 
 	"go.temporal.io/sdk/temporal"
@@ -130,9 +129,4 @@ func (v *rolloutView) show(ctx workflow.Context) {
 	))
 }
 
-func counted(n int) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
-}
+func counted(n int) string { return delivery.Count(n, "object") }

@@ -9,6 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=cva,categories=convoy
+// +kubebuilder:selectablefield:JSONPath=`.spec.releaseRef.name`
 // +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.releaseRef.name`
 // +kubebuilder:printcolumn:name="Hook",type=string,JSONPath=`.spec.hook`
 // +kubebuilder:printcolumn:name="By",type=string,JSONPath=`.spec.approvedBy`

@@ -47,11 +47,7 @@ func HoldFor(r *v1alpha1.Release, d Due, approval *v1alpha1.Approval, now time.T
 	if NeedsApproval(r, d) && approval == nil {
 		what := fmt.Sprintf("rollout %d waits for an Approval of %s", d.Number, d.Digest)
 		if r.Spec.SyncPolicy.Mode != v1alpha1.SyncManual {
-			objects := "objects"
-			if d.Prunes == 1 {
-				objects = "object"
-			}
-			what += fmt.Sprintf(", because it would remove %d %s from the cluster", d.Prunes, objects)
+			what += fmt.Sprintf(", because it would remove %s from the cluster", Count(d.Prunes, "object"))
 		}
 		return &Hold{Reason: v1alpha1.ReasonAwaitingApproval, Message: what}, nil
 	}

@@ -49,6 +49,26 @@ func DueCorrections(d v1alpha1.DriftStatus, now time.Time) (due []v1alpha1.Drift
 	return due, int(d.Count) > len(d.Objects) && len(due) == len(d.Objects), next
 }
 
+// remind is how often the workflow of a Release is told again of what stays drifted.
+const remind = time.Minute
+
+// TellOfDrift says whether the workflow of a Release is to be told now of what drifted: news. told is when it was told last, object by
+// object, before and after; wait is when there is something to tell again at the latest.
+func TellOfDrift(d v1alpha1.DriftStatus, before map[ObjectRef]time.Time, now time.Time) (told map[ObjectRef]time.Time, news bool, wait time.Duration) {
+	due, _, next := DueCorrections(d, now)
+	told, wait = map[ObjectRef]time.Time{}, remind
+	for _, o := range due {
+		ref := DriftedRef(o)
+		if told[ref] = before[ref]; now.Sub(told[ref]) >= remind {
+			told[ref], news = now, true
+		}
+	}
+	if !next.IsZero() {
+		wait = min(wait, next.Sub(now))
+	}
+	return told, news, wait
+}
+
 // CorrectedLately reports whether an object is one of those that were applied again lately. Others are named before it.
 func CorrectedLately(d *v1alpha1.DriftStatus, ref ObjectRef) bool {
 	return d != nil && slices.ContainsFunc(d.Corrected, func(c v1alpha1.CorrectedObject) bool { return CorrectedRef(c) == ref })

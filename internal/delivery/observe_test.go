@@ -83,3 +83,35 @@ func TestOnlyWhatARolloutHasDeliveredIsObserved(t *testing.T) {
 		}
 	}
 }
+
+func TestAReleaseIsToldOfWhatIsDueOnceAMinute(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	calm, fought := v1alpha1.DriftedObject{Kind: "ConfigMap", Name: "calm"}, v1alpha1.DriftedObject{Kind: "ConfigMap", Name: "fought"}
+	d := v1alpha1.DriftStatus{Count: 1, Objects: []v1alpha1.DriftedObject{fought}}
+	d.Corrected = []v1alpha1.CorrectedObject{{Kind: "ConfigMap", Name: "fought", Times: 3, NotBefore: metav1.NewTime(now.Add(20 * time.Second))}}
+	var told map[delivery.ObjectRef]time.Time
+	for _, step := range []struct {
+		what  string
+		after time.Duration
+		also  bool // another object has drifted
+		news  bool
+		wait  time.Duration
+	}{
+		{"one whose pause lasts", 0, false, false, 20 * time.Second},
+		{"another one", 5 * time.Second, true, true, 15 * time.Second},
+		{"the same again", 6 * time.Second, true, false, 14 * time.Second},
+		{"the pause is over", 20 * time.Second, true, true, time.Minute},
+		{"both again", 30 * time.Second, true, false, time.Minute},
+		{"a minute later", 66 * time.Second, true, true, time.Minute},
+	} {
+		if step.also && d.Count == 1 {
+			d.Count, d.Objects = 2, append(d.Objects, calm)
+		}
+		var news bool
+		var wait time.Duration
+		told, news, wait = delivery.TellOfDrift(d, told, now.Add(step.after))
+		if news != step.news || wait != step.wait {
+			t.Errorf("%s: news %v, wait %s", step.what, news, wait)
+		}
+	}
+}

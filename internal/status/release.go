@@ -134,7 +134,7 @@ func recordRender(r *v1alpha1.Release, in Render) {
 		r.Status.Render = &in.Render
 		r.Status.Mutations = in.Mutations
 	}
-	set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(in.Objects), "object"))
+	set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, delivery.Count(int(in.Objects), "object"))
 }
 
 // UpToDate records a reconcile that found nothing to do. source is nil when a kept render is delivered, whatever it holds.
@@ -145,7 +145,7 @@ func UpToDate(r *v1alpha1.Release, source *v1alpha1.SourceStatus) {
 	r.Status.Pending = nil
 	answer(r)
 	if r.Status.Rollout != nil { // a source that could not be rendered may have come back to what was delivered
-		set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, counts(int(r.Status.Rollout.Objects), "object"))
+		set(r, v1alpha1.ConditionRendered, metav1.ConditionTrue, v1alpha1.ReasonRendered, delivery.Count(int(r.Status.Rollout.Objects), "object"))
 	}
 	unchanged(r)
 }
@@ -265,7 +265,7 @@ func appliedMessage(r *v1alpha1.Release) string {
 	if r.Status.Rollout == nil {
 		return "nothing to apply"
 	}
-	return fmt.Sprintf("rollout %d applied %s", r.Status.Rollout.Number, counts(int(r.Status.Rollout.Objects), "object"))
+	return fmt.Sprintf("rollout %d applied %s", r.Status.Rollout.Number, delivery.Count(int(r.Status.Rollout.Objects), "object"))
 }
 
 func sourceReady(r *v1alpha1.Release, source v1alpha1.SourceStatus) {
@@ -323,11 +323,4 @@ func flag(r *v1alpha1.Release, condition string, on bool, reason, message string
 		return
 	}
 	meta.RemoveStatusCondition(&r.Status.Conditions, condition)
-}
-
-func counts(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -1,0 +1,11 @@
+package delivery
+
+import "fmt"
+
+// Count is a number of things for people, as in 1 object and 2 objects.
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
