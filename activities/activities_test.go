@@ -31,7 +31,7 @@ func TestMessagesCountObjectsAndNameTheFirstThree(t *testing.T) {
 	}
 	want := []string{
 		"5 of 9 objects failed: ConfigMap shop/c0: refused; ConfigMap shop/c1: refused; ConfigMap shop/c2: refused; and 2 more",
-		"1 of 1 objects failed: ConfigMap shop/c0: refused",
+		"1 of 1 object failed: ConfigMap shop/c0: refused",
 		"something that is not convoy's keeps 2 objects: ConfigMap shop/c0: refused; ConfigMap shop/c1: refused",
 		"waiting for 1 object to go: ConfigMap shop/c0: refused",
 		"the cluster does not let convoy delete 1 object: ConfigMap shop/c0: refused",

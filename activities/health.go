@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/observe"
+	"kumodo.io/convoy/internal/status"
 )
 
 // AwaitHealth waits until every object of a rollout is healthy, one has failed, or the timeout of the sync policy
@@ -41,8 +43,7 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{
 		Dynamic: s.target.Dynamic, Mapper: s.target.Mapper, ServiceAccount: s.target.ServiceAccount,
-	}, entries, checks,
-		func(done, of int, waitingFor string) { beat.set(Progress{Step: waitingFor, Done: done, Of: of}) })
+	}, entries, checks, a.waiting(ctx, s, beat, len(entries)))
 	out.Healthy = found.Healthy
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
@@ -55,9 +56,43 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	case err == nil:
 		return a.succeeded(ctx, s, out)
 	case timedOut:
-		return a.unhealthy(ctx, s, out, v1alpha1.ReasonHealthTimeout, "are not healthy after "+timeout.String(), len(entries), found.Pending)
+		return a.unhealthy(ctx, s, out, v1alpha1.ReasonHealthTimeout, "not healthy after "+timeout.String(), len(entries), found.Pending)
 	}
 	return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
+}
+
+// firstWord and rarestWord are between two words in the status about what a wait is waiting for.
+const (
+	firstWord  = 5 * time.Second
+	rarestWord = time.Minute
+)
+
+// waiting is the progress of a wait. The heartbeat always has it, the status when the wait lasts, the rarer the longer it does.
+func (a *Activities) waiting(ctx context.Context, s *step, beat *heartbeat, of int) func(observe.Result) {
+	pause, due, said := firstWord, time.Now().Add(firstWord), ""
+	return func(now observe.Result) {
+		open, progress := now.Open(), Progress{Done: now.Healthy, Of: of}
+		if len(open) > 0 {
+			progress.Step = open[0].Ref.String()
+		}
+		beat.set(progress)
+		if len(open) == 0 || time.Now().Before(due) {
+			return
+		}
+		due, pause = time.Now().Add(pause), min(2*pause, rarestWord)
+		content, err := a.content(ctx, s)
+		if err == nil {
+			text := apply.Scrub(content.Objects, awaited(open))
+			if text == said {
+				return
+			}
+			said = text
+			_, err = a.tell(ctx, s, func(r *v1alpha1.Release) { status.Applied(r, text, s.record.Len()) })
+		}
+		if err != nil && ctx.Err() == nil { // the wait matters more than what is said of it
+			activity.GetLogger(ctx).Warn("cannot say what the rollout waits for", "release", s.owner.String(), "error", typesOf(err))
+		}
+	}
 }
 
 // Why a wait for health begins anew.
@@ -118,15 +153,6 @@ func (a *Activities) unhealthy(ctx context.Context, s *step, out StepResult, rea
 	if err != nil {
 		return StepResult{}, err
 	}
-	message := apply.Scrub(content.Objects, fmt.Sprintf("%d of %d objects %s: %s", len(all), of, what, findings(all)))
+	message := apply.Scrub(content.Objects, fmt.Sprintf("%s %s: %s", delivery.Share(len(all), of, "object"), what, first(all)))
 	return a.failed(ctx, s, out, v1alpha1.ConditionHealthy, reason, message)
-}
-
-// findings names the first few objects that are not healthy.
-func findings(all []observe.Finding) string {
-	errs := make([]apply.ObjectError, 0, len(all))
-	for _, f := range all {
-		errs = append(errs, apply.ObjectError{Ref: f.Ref, Message: f.Message})
-	}
-	return first(errs)
 }

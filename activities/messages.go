@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // shownErrors is how many objects a message names.
@@ -17,14 +18,15 @@ const shownErrors = 3
 
 // objectErrors counts the objects of a render that failed and names the first few.
 func objectErrors(failed []apply.ObjectError, rendered int) string {
-	return fmt.Sprintf("%d of %d objects failed: %s", len(failed), max(rendered, len(failed)), first(failed))
+	return fmt.Sprintf("%s failed: %s", delivery.Share(len(failed), max(rendered, len(failed)), "object"), first(failed))
 }
 
-func first(failed []apply.ObjectError) string {
+// first names the first few of objects.
+func first[T fmt.Stringer](all []T) string {
 	var b strings.Builder
-	for i, e := range failed {
+	for i, e := range all {
 		if i == shownErrors {
-			fmt.Fprintf(&b, "; and %d more", len(failed)-i)
+			fmt.Fprintf(&b, "; and %d more", len(all)-i)
 			break
 		}
 		if i > 0 {
@@ -46,12 +48,12 @@ func unfinished(r apply.Removal) string {
 	return fmt.Sprintf("waiting for %s to go: %s", counted(len(r.Waiting)), first(r.Waiting))
 }
 
-func counted(n int) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
+// awaited says which objects a rollout waits for.
+func awaited[T fmt.Stringer](all []T) string {
+	return fmt.Sprintf("waiting for the health of %s: %s", counted(len(all)), first(all))
 }
+
+func counted(n int) string { return delivery.Count(n, "object") }
 
 // How long an attempt waits for deleted objects to go before it says so and is retried. The first one says so soon;
 // later ones outlast a request to a target that hangs, which is then told from objects that take their time.

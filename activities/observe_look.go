@@ -42,8 +42,9 @@ type observed struct {
 	// since is when the change was heard of that the next look is about, zero for none.
 	since       time.Time
 	looked, due time.Time
-	// health turns only when it lasts.
+	// health turns only when it lasts, but for the first verdict by other checks, which are anew.
 	health observe.Steady
+	anew   bool
 	// tried are objects that the target was asked about.
 	tried map[delivery.ObjectRef]trial
 	// told is when its workflow was told last of what drifted, object by object.
@@ -90,6 +91,7 @@ func (r *observed) compile(is *v1alpha1.Release) {
 	}
 	if !equality.Semantic.DeepEqual(was.Spec.HealthChecks, is.Spec.HealthChecks) {
 		r.checks, _ = observe.NewChecks(is.Spec.HealthChecks)
+		r.anew = r.release != nil
 	}
 	if !equality.Semantic.DeepEqual(was.Spec.IgnoreDifferences, is.Spec.IgnoreDifferences) {
 		r.ignores, _ = observe.NewIgnores(is.Spec.IgnoreDifferences)
@@ -250,13 +252,13 @@ func (r *observed) conclude(content render.Content, report observe.Report, now t
 	unhealthy := append(append([]observe.Finding{}, report.Failed...), report.Pending...)
 	said := meta.FindStatusCondition(r.release.Status.Conditions, v1alpha1.ConditionHealthy)
 	before := said != nil && said.Status == metav1.ConditionFalse
-	if said != nil && said.Status == metav1.ConditionUnknown { // after that the first sight counts
-		before = len(unhealthy) > 0
+	if r.anew || said != nil && said.Status == metav1.ConditionUnknown { // then the first sight counts
+		before, r.anew = len(unhealthy) > 0, false
 	}
 	degraded, settles := r.health.Turn(before, len(unhealthy) > 0, now)
 	switch {
 	case degraded && len(unhealthy) > 0:
-		seen.Unhealthy = apply.Scrub(content.All(), fmt.Sprintf("%d of %d objects are not healthy: %s", len(unhealthy), report.Objects, findings(unhealthy)))
+		seen.Unhealthy = apply.Scrub(content.All(), fmt.Sprintf("%s not healthy: %s", delivery.Share(len(unhealthy), report.Objects, "object"), first(unhealthy)))
 	case degraded: // it was, and heals: what was said stands until that lasts
 		seen.Unhealthy = said.Message
 	}

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -262,8 +261,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		out.Superseded, err = a.tell(ctx, s, func(*v1alpha1.Release) {}) // the warnings, if there are any
 		return out, err
 	case out.Pending > 0:
-		waiting := fmt.Sprintf("waiting for the health of %d of %d objects", out.Pending, out.Applied)
-		return a.applied(ctx, s, out, waiting)
+		return a.applied(ctx, s, out, awaited(changes.Pending))
 	}
 	return a.succeeded(ctx, s, out)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,6 +86,13 @@ func TestACustomResourceIsHealthyOnceItsControllerHasSeenIt(t *testing.T) {
 	source := s.configMap("widgets", widgetSource(group, "first"))
 	r := s.release("app", "prod", "widgets", checks(widgetCheck(isReady)))
 	s.awaitHealthWait("app", 1) // there is no status
+	s.eventually("the status says what the rollout waits for", func(context.Context) error {
+		ready := meta.FindStatusCondition(s.getRelease("app").Status.Conditions, v1alpha1.ConditionReady)
+		if want := "waiting for the health of 1 object: Widget." + group + " " + s.ns + "/one: it is on its way"; ready.Message != want {
+			return fmt.Errorf("it says %q, want %q", ready.Message, want)
+		}
+		return nil
+	})
 	s.controllerSays(on, group, readyOf(1, "True", ""))
 	s.awaitDelivered("app")
 

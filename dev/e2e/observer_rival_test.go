@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,8 +132,10 @@ func TestDriftThatOnlyADryRunCanTellIsToldAndCorrected(t *testing.T) {
 	s.awaitDrift("app", metav1.ConditionFalse)
 }
 
+var stormEdits = flag.Int("storm.edits", 40, "how often each of the 50 objects of TestAStorm… is changed")
+
 func TestAStormOfChangesTellsAReleaseOfItOnceASecondAtTheMost(t *testing.T) {
-	const objects, edits = 50, 40
+	const objects = 50
 	s := newScene(t)
 	on := s.on(beta)
 	var all strings.Builder
@@ -145,7 +148,7 @@ func TestAStormOfChangesTellsAReleaseOfItOnceASecondAtTheMost(t *testing.T) {
 	s.awaitDelivered("app")
 	s.awaitObserver("prod")
 	began := time.Now()
-	for edit := range edits {
+	for edit := range *stormEdits {
 		for i := range objects {
 			s.tamper(on, &corev1.ConfigMap{ObjectMeta: s.meta(fmt.Sprint("object-", i))}, fmt.Sprintf(`{"data":{"text":"other-%d"}}`, edit))
 		}
@@ -164,5 +167,5 @@ func TestAStormOfChangesTellsAReleaseOfItOnceASecondAtTheMost(t *testing.T) {
 	if told == 0 || told > most {
 		t.Errorf("it was told %d times in %d seconds", told, most)
 	}
-	t.Logf("%d changes, %d signals in %d s", objects*edits, told, most)
+	t.Logf("%d changes, %d signals in %d s", objects**stormEdits, told, most)
 }

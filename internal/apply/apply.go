@@ -62,7 +62,7 @@ type ChangeSet struct {
 	// ToPrune is how many objects the Record has that the render does not.
 	ToPrune int
 	// Pending are objects that were applied and are not healthy yet, by what the server answered.
-	Pending []v1alpha1.InventoryEntry
+	Pending []delivery.ObjectRef
 	// Warnings of the server, each once with the first object it is about, at most ten.
 	Warnings []string
 }
@@ -86,7 +86,7 @@ type applier struct {
 	mu          sync.Mutex
 	applied     []v1alpha1.InventoryEntry
 	failed      []ObjectError
-	pending     []v1alpha1.InventoryEntry
+	pending     []delivery.ObjectRef
 	definitions map[delivery.ObjectRef]*unstructured.Unstructured // as the server answered
 }
 
@@ -171,7 +171,7 @@ func (a *applier) applyItem(ctx context.Context, it *item) error {
 		return nil
 	}
 	if isPending(live) || a.req.Checked != nil && a.req.Checked(it.ref) {
-		a.pending = append(a.pending, entry)
+		a.pending = append(a.pending, it.ref)
 	}
 	if isDefinition(it.ref.GroupKind()) {
 		a.definitions[it.ref] = live
@@ -190,7 +190,7 @@ func (a *applier) changeSet() ChangeSet {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sortErrors(a.failed)
-	sortEntries(a.pending)
+	slices.SortFunc(a.pending, delivery.ObjectRef.Compare)
 	stale, _ := a.plan.split(a.req.Record)
 	return ChangeSet{Applied: len(a.applied), Failed: a.failed, ToPrune: len(stale), Pending: a.pending, Warnings: a.heard.lines()}
 }

@@ -48,8 +48,8 @@ func TestAColdApplyIsOnePatchForEachObjectAndReadsNothing(t *testing.T) {
 	if count(lines, "PATCH ") != 4 || len(lines) != 4 {
 		t.Errorf("requests to the target: %v", lines)
 	}
-	if diff := cmp.Diff([]string{"Deployment/web"}, names(set.Pending)); diff != "" {
-		t.Errorf("pending: %s", diff)
+	if len(set.Pending) != 1 || set.Pending[0].String() != "Deployment.apps "+w.ns+"/web" {
+		t.Errorf("pending: %v", set.Pending)
 	}
 	if set.Applied != 4 || set.ToPrune != 0 {
 		t.Errorf("got %+v", set)

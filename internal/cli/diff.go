@@ -103,7 +103,7 @@ func (c *comparison) run(cmd *cobra.Command, flags *hubFlags, args []string) (in
 	all := pairs(applied.All(), w.content.All())
 	differ, err := compare(cmd.OutOrStdout(), from, w.name, all)
 	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the render of the last rollout and the %s one\n", differ, len(all), w.name)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s differ between the render of the last rollout and the %s one\n", delivery.Share(differ, len(all), "object"), w.name)
 	}
 	return differ, err
 }
@@ -174,7 +174,7 @@ func (c *comparison) againstTarget(ctx context.Context, cmd *cobra.Command, h *h
 	if err != nil {
 		return differ, err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d objects differ between the target and the %s render\n", differ, len(all), w.name)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s differ between the target and the %s render\n", delivery.Share(differ, len(all), "object"), w.name)
 	for _, note := range preview.Guessed {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: as it is rendered: the target cannot try it before something else is made or deleted\n", note)
 	}
@@ -184,7 +184,7 @@ func (c *comparison) againstTarget(ctx context.Context, cmd *cobra.Command, h *h
 	for _, failed := range preview.Failed {
 		fmt.Fprintln(cmd.ErrOrStderr(), failed)
 	}
-	return differ, fmt.Errorf("the target would refuse %d of %d objects", len(preview.Failed), len(w.content.Objects))
+	return differ, fmt.Errorf("the target would refuse %s", delivery.Share(len(preview.Failed), len(w.content.Objects), "object"))
 }
 
 func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Preview, error) {

@@ -9,3 +9,6 @@ func Count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %s", n, noun)
 }
+
+// Share is a part of a number of things, as in 1 of 2 objects.
+func Share(n, of int, noun string) string { return fmt.Sprintf("%d of %s", n, Count(of, noun)) }

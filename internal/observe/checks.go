@@ -25,6 +25,8 @@ const (
 // Checks are the health checks of one Release, compiled. nil has none. They are safe for concurrent use.
 type Checks struct {
 	all []*check
+	// patience is how long the expressions about one object may take.
+	patience time.Duration
 	// resting is until when they are not asked, in nanoseconds.
 	resting atomic.Int64
 }
@@ -64,7 +66,7 @@ func NewChecks(all []v1alpha1.HealthCheck) (*Checks, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	out := &Checks{}
+	out := &Checks{patience: judgeTime}
 	var invalid error
 	for i := range all {
 		c := newCheck(&all[i], fmt.Sprintf("spec.healthChecks[%d]", i))
@@ -164,7 +166,7 @@ func (c *Checks) Health(ctx context.Context, o *unstructured.Unstructured) (verd
 	case c.rested() > 0:
 		return InProgress, k.subject + ": the expressions took too long; they are evaluated again in a minute", false
 	}
-	limited, cancel := context.WithTimeout(ctx, judgeTime)
+	limited, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	verdict, message = k.judge(limited, o)
 	if limited.Err() != nil && ctx.Err() == nil {

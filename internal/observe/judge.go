@@ -153,9 +153,7 @@ func (w *Watches) judge(ctx context.Context, wish Wish, look *glance, o *unstruc
 			return
 		}
 		out.Drifted = append(out.Drifted, Drifted{Ref: ref, Gone: true})
-		if !delivery.AlwaysHealthy(ref.GroupKind()) {
-			out.Pending = append(out.Pending, Finding{ref, "it is not on the cluster"})
-		}
+		out.Pending = append(out.Pending, Finding{ref, "it is not on the cluster"})
 		return
 	}
 	switch {

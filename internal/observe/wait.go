@@ -56,7 +56,7 @@ type Finding struct {
 // String is the object and the message.
 func (f Finding) String() string { return f.Ref.String() + ": " + f.Message }
 
-// Result is how the objects stood when Wait returned. Failed and Pending are in the order of their identity.
+// Result is how the objects stand. Failed and Pending are in the order of their identity.
 type Result struct {
 	Healthy int
 	// Failed objects do not get there, as their controllers say.
@@ -65,11 +65,14 @@ type Result struct {
 	Pending []Finding
 }
 
+// Open are the objects that are not healthy, failed ones first.
+func (r Result) Open() []Finding { return slices.Concat(r.Failed, r.Pending) }
+
 // Wait looks at the objects until all are healthy by the checks, one has failed for good, or ctx ends, and tells which. It looks
 // only at those that were not healthy yet, at growing intervals of at most three seconds. A failure counts when it
-// lasts, or at once where the controller has given up. progress may be nil; it is called after each round. When ctx
-// ends, the Result is returned with ctx's error; any other error means that the target could not be used.
-func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, checks *Checks, progress func(done, of int, waitingFor string)) (Result, error) {
+// lasts, or at once where the controller has given up. progress may be nil; it is called after each round, with how the objects stand
+// then. When ctx ends, the Result is returned with ctx's error; any other error means that the target could not be used.
+func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, checks *Checks, progress func(Result)) (Result, error) {
 	w := &waiter{target: t, of: len(entries), checks: checks, progress: progress}
 	for _, e := range entries {
 		w.open = append(w.open, &subject{entry: e, message: "it was not looked at yet"})
@@ -92,7 +95,7 @@ type waiter struct {
 	of       int
 	checks   *Checks
 	open     []*subject
-	progress func(done, of int, waitingFor string)
+	progress func(Result)
 
 	unknown atomic.Bool // a kind was not known
 	forgot  time.Time
@@ -136,14 +139,9 @@ func (w *waiter) forgetKinds() {
 }
 
 func (w *waiter) tell() {
-	if w.progress == nil {
-		return
+	if w.progress != nil {
+		w.progress(w.result())
 	}
-	waitingFor := ""
-	if len(w.open) > 0 {
-		waitingFor = refOf(w.open[0].entry).String()
-	}
-	w.progress(w.of-len(w.open), w.of, waitingFor)
 }
 
 // look judges one object. It returns only errors of the target as a whole.

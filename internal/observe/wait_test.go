@@ -28,9 +28,9 @@ func TestAWaitEndsWhenAllAreHealthyAndLooksOnlyAtThoseThatAreNot(t *testing.T) {
 	entries := []v1alpha1.InventoryEntry{w.deployment("a"), w.deployment("b")}
 	w.status("a", available)
 	rounds := 0
-	var last string
-	result, err := Wait(w.ctx, w.target, entries, nil, func(done, of int, waitingFor string) {
-		if last = waitingFor; done == 1 && of == 2 {
+	var last []Finding
+	result, err := Wait(w.ctx, w.target, entries, nil, func(now Result) {
+		if last = now.Open(); now.Healthy == 1 && len(last) == 1 {
 			if rounds++; rounds == 3 {
 				w.status("b", available)
 			}
@@ -44,8 +44,8 @@ func TestAWaitEndsWhenAllAreHealthyAndLooksOnlyAtThoseThatAreNot(t *testing.T) {
 	if a, b := w.log.count(path+"a"), w.log.count(path+"b"); a != 1 || b < 3 {
 		t.Errorf("a was read %d times, b %d times", a, b)
 	}
-	if last != "" {
-		t.Errorf("in the end it waits for %s", last)
+	if len(last) > 0 {
+		t.Errorf("in the end it waits for %v", last)
 	}
 }
 
@@ -131,7 +131,7 @@ spec:
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{}) })
 	rounds := 0
 	result, err := Wait(w.ctx, w.target, []v1alpha1.InventoryEntry{{Group: group, Version: "v1", Kind: "Gadget", Name: "g"}}, nil,
-		func(int, int, string) {
+		func(Result) {
 			if rounds++; rounds == 2 {
 				_, err := crds.Create(w.ctx, crd, metav1.CreateOptions{})
 				w.check(err)
