@@ -9,7 +9,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -38,12 +37,11 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
 	renewed, stop := untilRenewed(ctx, s.conn)
 	defer stop(nil)
-	a.untilChecksChange(renewed, stop, s.release)
 	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{
 		Dynamic: s.target.Dynamic, Mapper: s.target.Mapper, ServiceAccount: s.target.ServiceAccount,
-	}, entries, checks, a.waiting(ctx, s, beat, len(entries)))
+	}, entries, checks, a.waiting(renewed, stop, s, beat, len(entries)))
 	out.Healthy = found.Healthy
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
@@ -61,38 +59,61 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 }
 
-// firstWord and rarestWord are between two words in the status about what a wait is waiting for.
 const (
+	// firstWord and rarestWord are between two words in the status about what a wait is waiting for.
 	firstWord  = 5 * time.Second
 	rarestWord = time.Minute
+	// everySpec is how often a wait reads whether the Release has other health checks by now.
+	everySpec = 10 * time.Second
 )
 
-// waiting is the progress of a wait. The heartbeat always has it, the status when the wait lasts, the rarer the longer it does.
-func (a *Activities) waiting(ctx context.Context, s *step, beat *heartbeat, of int) func(observe.Result) {
-	pause, due, said := firstWord, time.Now().Add(firstWord), ""
+// waiting is the progress of a wait, which it ends when the Release has other health checks: whoever mends one that is never true is not
+// to wait for the timeout. The heartbeat always has the progress, the status when the wait lasts, the rarer the longer it does.
+func (a *Activities) waiting(ctx context.Context, end context.CancelCauseFunc, s *step, beat *heartbeat, of int) func(observe.Result) {
+	begun := s.release.DeepCopy() // what is told brings that of the step up to date
+	read, pause, due, said := time.Now(), firstWord, time.Now().Add(firstWord), ""
 	return func(now observe.Result) {
 		open, progress := now.Open(), Progress{Done: now.Healthy, Of: of}
 		if len(open) > 0 {
 			progress.Step = open[0].Ref.String()
 		}
 		beat.set(progress)
+		if time.Since(read) > everySpec {
+			if read = time.Now(); a.checksChanged(ctx, begun) {
+				end(errOtherChecks)
+				return
+			}
+		}
 		if len(open) == 0 || time.Now().Before(due) {
 			return
 		}
 		due, pause = time.Now().Add(pause), min(2*pause, rarestWord)
-		content, err := a.content(ctx, s)
-		if err == nil {
-			text := apply.Scrub(content.Objects, awaited(open))
-			if text == said {
-				return
-			}
+		if text, err := a.sayWaiting(ctx, s, open, said); err == nil {
 			said = text
-			_, err = a.tell(ctx, s, func(r *v1alpha1.Release) { status.Applied(r, text, s.record.Len()) })
-		}
-		if err != nil && ctx.Err() == nil { // the wait matters more than what is said of it
+		} else if ctx.Err() == nil { // the wait matters more than what is said of it
 			activity.GetLogger(ctx).Warn("cannot say what the rollout waits for", "release", s.owner.String(), "error", typesOf(err))
 		}
 	}
+}
+
+// sayWaiting says in the status what is waited for, unless that was said.
+func (a *Activities) sayWaiting(ctx context.Context, s *step, open []observe.Finding, said string) (string, error) {
+	content, err := a.content(ctx, s)
+	if err != nil {
+		return said, err
+	}
+	text := apply.Scrub(content.Objects, awaited(open))
+	if text != said {
+		_, err = a.tell(ctx, s, func(r *v1alpha1.Release) { status.Applied(r, text, s.record.Len()) })
+	}
+	return text, err
+}
+
+// checksChanged reports whether a Release has other health checks by now.
+func (a *Activities) checksChanged(ctx context.Context, begun *v1alpha1.Release) bool {
+	var now v1alpha1.Release
+	err := a.Hub.Get(ctx, client.ObjectKeyFromObject(begun), &now)
+	return err == nil && now.UID == begun.UID && !equality.Semantic.DeepEqual(now.Spec.HealthChecks, begun.Spec.HealthChecks)
 }
 
 // Why a wait for health begins anew.
@@ -113,29 +134,6 @@ func untilRenewed(ctx context.Context, conn *connect.Client) (context.Context, c
 	}()
 	return ctx, cancel
 }
-
-// untilChecksChange calls end when the health checks of a Release are others than these. Whoever mends a check that is never true is
-// not to wait for the timeout.
-func (a *Activities) untilChecksChange(ctx context.Context, end context.CancelCauseFunc, r *v1alpha1.Release) {
-	r = r.DeepCopy() // a step brings its own up to date
-	follow := func(ctx context.Context) {
-		w, err := a.Hub.Watch(ctx, &v1alpha1.ReleaseList{}, client.InNamespace(r.Namespace), client.MatchingFields{"metadata.name": r.Name})
-		if err != nil {
-			return
-		}
-		defer w.Stop()
-		for event := range w.ResultChan() {
-			now, ok := event.Object.(*v1alpha1.Release)
-			if ok && now.UID == r.UID && !equality.Semantic.DeepEqual(now.Spec.HealthChecks, r.Spec.HealthChecks) {
-				end(errOtherChecks)
-			}
-		}
-	}
-	go wait.JitterUntilWithContext(ctx, follow, followAgain, 1, true)
-}
-
-// followAgain is between two watches of the hub.
-const followAgain = 10 * time.Second
 
 // lastLook is how long a wait looks at the objects that was kept from looking until its time was over.
 const lastLook = 15 * time.Second

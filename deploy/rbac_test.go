@@ -67,7 +67,7 @@ var rights = map[string][]access{
 	),
 	"worker": slices.Concat(
 		verbs(core, "clusters", "get", "list", "patch"),
-		verbs(core, "releases", "get", "list", "watch", "patch", "delete"),
+		verbs(core, "releases", "get", "list", "patch", "delete"),
 		verbs(core, "clusters/status", "patch"),
 		verbs(core, "releases/status", "patch"),
 		verbs(core, "approvals/status", "patch"),

@@ -94,7 +94,6 @@ func (s *scene) deliverUnderRBAC(convoys *installed) {
 	s.awaitText(patience, on, "greeting", "one")
 	s.awaitEvent("app", v1alpha1.ReasonDriftCorrected)
 
-	s.deliverByHealthCheck(on)
 
 	uid := s.getCluster("prod").UID
 	kept := s.awaitKeptCredentials(uid)
@@ -122,18 +121,6 @@ func (s *scene) deliverUnderRBAC(convoys *installed) {
 	s.approve("app", s.awaitPending("app", v1alpha1.ReasonAwaitingApproval))
 	s.awaitText(patience, on, "greeting", "two")
 	s.awaitRollout("app", 2)
-}
-
-// deliverByHealthCheck delivers what is healthy once somebody says so.
-func (s *scene) deliverByHealthCheck(on client.Client) {
-	s.Helper()
-	s.configMap("checked", map[string]string{"all.yaml": twoPorts})
-	s.release("checked", "prod", "checked", func(r *v1alpha1.Release) {
-		r.Spec.HealthChecks = []v1alpha1.HealthCheck{{Kind: "Service", Current: "'healthy' in object.metadata.labels"}}
-	})
-	s.awaitHealthWait("checked", 1)
-	s.tamper(on, &corev1.Service{ObjectMeta: s.meta("web")}, `{"metadata":{"labels":{"healthy":"yes"}}}`)
-	s.awaitDelivered("checked")
 }
 
 // leaveBehind gives up a deletion whose target does not answer.
