@@ -101,3 +101,13 @@ func listen(port int) (net.Listener, error) {
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// FreeAddress is a loopback address for a program that the caller runs beside the environment. No environment of this
+// user takes its port until the calling program ends.
+func FreeAddress() (string, error) {
+	p, err := reservePort()
+	if err != nil {
+		return "", err
+	}
+	return loopback(p.number), nil
+}

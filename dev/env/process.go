@@ -216,3 +216,7 @@ func spawn(cmd *exec.Cmd) error {
 	starts() <- startRequest{cmd, result}
 	return <-result
 }
+
+// ChildAttributes are for a program that the caller runs beside the environment: Ctrl-C reaches only the caller, and where
+// the kernel can, it kills the program when the thread that started it ends.
+func ChildAttributes() *syscall.SysProcAttr { return childAttributes() }

@@ -1,0 +1,188 @@
+package docs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kumodo.io/convoy/dev/env"
+)
+
+// publicPodinfo is where the pages get an application from. The tests serve a repository of the same layout.
+const publicPodinfo = "https://github.com/stefanprodan/podinfo"
+
+// publish commits two versions of an application to the git server, as that repository has them: a folder kustomize and tags.
+func (w *world) publish(ctx context.Context) (*env.Repository, error) {
+	r, err := w.Git.Repository(ctx, "podinfo")
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range []string{"6.9.1", "6.9.2"} {
+		files := map[string]string{}
+		for _, name := range []string{"kustomization", "deployment", "service"} {
+			text, err := os.ReadFile(filepath.Join("testdata", "podinfo", name+".yaml"))
+			if err != nil {
+				return nil, err
+			}
+			files["kustomize/"+name+".yaml"] = strings.ReplaceAll(string(text), "VERSION", version)
+		}
+		if _, err := r.Commit(ctx, env.Change{Branch: "master", Message: version, Files: files, Tag: version}); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// environment is that of a reader with a folder as home: the programs, the hub and Temporal, and nobody's own settings.
+func (w *world) environment(home string) []string {
+	return []string{
+		"PATH=" + w.path + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + os.TempDir(),
+		"KUBECONFIG=" + w.hub, "TEMPORAL_ADDRESS=" + w.Temporal.Address,
+	}
+}
+
+// here replaces what pages name and what is elsewhere here.
+func (w *world) here(text string) string {
+	return strings.NewReplacer(publicPodinfo, w.podinfo.URL, "localhost:8080", w.metrics, "localhost:7233", w.Temporal.Address).Replace(text)
+}
+
+// public is the other way around, for output.
+func (w *world) public(text string) string {
+	return strings.NewReplacer(w.podinfo.URL, publicPodinfo, w.metrics, "localhost:8080", w.Temporal.Address, "localhost:7233").Replace(text)
+}
+
+// reader goes through a page, in a folder that holds what readers have: the kubeconfigs of their targets.
+type reader struct {
+	*testing.T
+	*world
+	page page
+	dir  string
+}
+
+func newReader(t *testing.T, p page) *reader {
+	t.Helper()
+	r := &reader{T: t, world: shared, page: p, dir: t.TempDir()}
+	for _, target := range r.Targets {
+		if err := os.WriteFile(filepath.Join(r.dir, target.Name+".kubeconfig"), target.Kubeconfig(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(r.root, "deploy"), filepath.Join(r.dir, "deploy")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.cleanUp)
+	return r
+}
+
+// bash runs commands in the folder of the reader, and returns what they print.
+func (r *reader) bash(ctx context.Context, commands string) (string, error) {
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", r.here(commands)) //nolint:gosec // from our own pages
+	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.environment(r.dir), time.Second
+	out, err := cmd.CombinedOutput()
+	return r.public(string(out)), err
+}
+
+// read goes through the blocks of the page.
+func (r *reader) read() {
+	r.Helper()
+	for _, b := range r.page.blocks {
+		if b.skip != "" {
+			r.Logf("%s:%d: not run: %s", r.page.path, b.line, b.skip)
+			continue
+		}
+		if err := r.do(b); err != nil {
+			state, _ := r.bash(r.Context(), "kubectl get clusters,releases -A -o wide; convoy get releases -o yaml | grep -A3 'type: Ready' || true")
+			r.Fatalf("%s:%d: %v\nThe hub says:\n%s", r.page.path, b.line, err, state)
+		}
+	}
+}
+
+// do does with a block what it is for.
+func (r *reader) do(b block) error {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
+	defer cancel()
+	switch b.kind {
+	case script, hidden:
+		if out, err := r.bash(ctx, b.text); err != nil {
+			return fmt.Errorf("%w: the commands print:\n%s", err, out)
+		}
+	case console:
+		for _, e := range b.exchanges() {
+			if err := r.converse(ctx, e); err != nil {
+				return err
+			}
+		}
+	case file:
+		return os.WriteFile(filepath.Join(r.dir, b.name), []byte(r.here(b.text)), 0o600)
+	case yaml:
+		return r.validate(ctx, b.text)
+	}
+	return nil
+}
+
+// reading are the commands that change nothing. They are asked again until they print what the page shows: what a page
+// shows as the next thing may come a moment later.
+var reading = []string{
+	"kubectl get ", "kubectl describe ", "convoy get ", "convoy describe ", "convoy why ", "convoy history ", "convoy diff ",
+	"temporal workflow list ", "temporal workflow describe ", "curl ",
+}
+
+func isReading(command string) bool {
+	for _, prefix := range reading {
+		if strings.HasPrefix(command, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// converse runs a command and compares what it prints with what the page shows. Its exit code is a part of neither.
+func (r *reader) converse(ctx context.Context, e exchange) error {
+	ask := func() error {
+		out, err := r.bash(ctx, e.command)
+		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+			return fmt.Errorf("%s: %w", e.command, err)
+		}
+		if err := shows(out, e.output); err != nil {
+			return fmt.Errorf("%s: %w; it prints:\n%s", e.command, err, out)
+		}
+		return nil
+	}
+	if !isReading(e.command) {
+		return ask()
+	}
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	var last error
+	_ = poll(ctx, func() error {
+		if err := ask(); err == nil || ctx.Err() == nil {
+			last = err
+		}
+		return last
+	})
+	return last
+}
+
+// cleanUp removes what the page has left on the hub, and by that on the targets. A page that fails leaves its rubbish to
+// nobody, since the next one would trip over it.
+func (r *reader) cleanUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	out, err := r.bash(ctx, `
+for namespace in $(kubectl get releases,clusters -A -o jsonpath='{range .items[*]}{.metadata.namespace}{"\n"}{end}' | sort -u); do
+  kubectl -n "$namespace" patch releases --type=merge -p '{"spec":{"hooks":null,"suspend":false}}' $(kubectl -n "$namespace" get releases -o name) 2>/dev/null || true
+  kubectl -n "$namespace" delete releases,approvals --all --timeout=60s
+  kubectl -n "$namespace" delete clusters --all --timeout=20s
+done
+kubectl delete secrets,configmaps --all --ignore-not-found
+`)
+	if err != nil {
+		r.Errorf("cannot clean up after %s: %v: %s", r.page.path, err, out)
+	}
+}
