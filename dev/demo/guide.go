@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 
-	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/dev/env"
 	"kumodo.io/convoy/internal/delivery"
 )
@@ -29,16 +26,16 @@ func (d *demo) guide() {
 	} {
 		d.out.text(fmt.Sprintf("  %-18s  %s", row[0], row[1]))
 	}
-	d.out.line("Try:")
-	onHub := d.program("kubectl") + " --kubeconfig " + d.hubKubeconfig
-	onTarget := d.program("kubectl") + " --kubeconfig " + d.targetKubeconfig
+	d.out.line("Paste this into another shell:")
+	d.out.text(fmt.Sprintf("  export PATH=%s:$PATH KUBECONFIG=%s TARGET=%s TEMPORAL_ADDRESS=%s",
+		d.bin, d.hubKubeconfig, d.targetKubeconfig, d.env.Temporal.Address))
+	d.out.line("Then try, and read on in docs/getting-started.md:")
 	for _, command := range []string{
-		onHub + " get clusters,releases",
-		onHub + " describe release " + releaseName,
-		onTarget + " get deployments,pods --namespace " + targetNamespace + " --label-columns " + roleKey,
-		onHub + " annotate release " + releaseName + " --overwrite " + v1alpha1.AnnotationRequestedAt + `="$(date)"`,
-		d.program("temporal") + " workflow signal --address " + d.env.Temporal.Address + " --workflow-id " +
-			delivery.ClusterWorkflowID(namespace, clusterName) + " --name " + delivery.SignalReprobe,
+		"kubectl get clusters,releases",
+		"convoy describe release " + releaseName,
+		"kubectl --kubeconfig $TARGET get deployments,pods --namespace " + targetNamespace + " --label-columns " + roleKey,
+		"convoy reconcile release " + releaseName + " --wait",
+		"convoy reprobe cluster " + clusterName,
 	} {
 		d.out.text("  " + command)
 	}
@@ -51,17 +48,4 @@ func (d *demo) workflowURL(id, run string) string {
 		return u
 	}
 	return u + "/" + run + "/history"
-}
-
-// program is how somebody calls a program of the environment from where the demo was called.
-func (d *demo) program(name string) string {
-	path := filepath.Join(d.bin, name)
-	here, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if relative, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(relative) {
-		return relative
-	}
-	return path
 }

@@ -43,7 +43,7 @@ func (w *world) publish(ctx context.Context) (*env.Repository, error) {
 func (w *world) environment(home string) []string {
 	return []string{
 		"PATH=" + w.path + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + os.TempDir(),
-		"KUBECONFIG=" + w.hub, "TEMPORAL_ADDRESS=" + w.Temporal.Address,
+		"KUBECONFIG=" + w.hub, "TARGET=" + filepath.Join(home, w.Targets[0].Name+".kubeconfig"), "TEMPORAL_ADDRESS=" + w.Temporal.Address,
 	}
 }
 
