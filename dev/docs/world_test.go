@@ -68,8 +68,12 @@ type reader struct {
 func newReader(t *testing.T, p page) *reader {
 	t.Helper()
 	r := &reader{T: t, world: shared, page: p, dir: t.TempDir()}
+	kubeconfigs := map[string][]byte{"west": r.Hub.Kubeconfig()}
 	for _, target := range r.Targets {
-		if err := os.WriteFile(filepath.Join(r.dir, target.Name+".kubeconfig"), target.Kubeconfig(), 0o600); err != nil {
+		kubeconfigs[target.Name] = target.Kubeconfig()
+	}
+	for name, kubeconfig := range kubeconfigs {
+		if err := os.WriteFile(filepath.Join(r.dir, name+".kubeconfig"), kubeconfig, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +100,12 @@ func (r *reader) read() {
 			r.Logf("%s:%d: not run: %s", r.page.path, b.line, b.skip)
 			continue
 		}
-		if err := r.do(b); err != nil {
+		began := time.Now()
+		err := r.do(b)
+		if took := time.Since(began); took > 5*time.Second {
+			r.Logf("%s:%d: took %.1f s", r.page.path, b.line, took.Seconds())
+		}
+		if err != nil {
 			state, _ := r.bash(r.Context(), "kubectl get clusters,releases -A -o wide; convoy get releases -o yaml | grep -A3 'type: Ready' || true")
 			r.Fatalf("%s:%d: %v\nThe hub says:\n%s", r.page.path, b.line, err, state)
 		}

@@ -37,7 +37,7 @@ func TestTheTroubleshootingPageHasEveryReasonOfTheAPIAndNoOther(t *testing.T) {
 	const columns = 5
 	var got []string
 	for _, row := range reasonRow.FindAllStringSubmatch(string(page), -1) {
-		cells := strings.Split(row[2], " | ")
+		cells := strings.Split(row[2], "|")
 		if len(cells) != columns-1 {
 			continue
 		}
