@@ -23,12 +23,13 @@ import (
 // world is what the pages talk about: a hub, its targets, Temporal, convoy and a git server.
 type world struct {
 	*env.Env
-	root    string // of the repository
-	bin     string // the programs of the environment
-	path    string // a folder with the programs that pages name
-	hub     string // kubeconfig
-	metrics string // address of convoy's
-	podinfo *env.Repository
+	root     string // of the repository
+	bin      string // the programs of the environment
+	path     string // a folder with the programs that pages name
+	hub      string // kubeconfig
+	metrics  string // address of convoy's
+	webhooks string // where convoy is told of pushes
+	podinfo  *env.Repository
 }
 
 // shared is set by TestMain unless only the tests without an environment run.
@@ -88,10 +89,10 @@ func newWorld(ctx context.Context) (*world, error) {
 	}
 	w := &world{root: root, bin: os.Getenv("KUBEBUILDER_ASSETS")}
 	w.Env, err = env.Start(ctx, env.Options{
-		Bin: w.bin,
+		Bin:     w.bin,
 		Hub:     env.ControlPlaneOptions{Controllers: true},
 		Targets: []env.ControlPlaneOptions{{Name: "staging", Workloads: true}, {Name: "east", Controllers: true}},
-		Log: os.Stderr,
+		Log:     os.Stderr,
 	})
 	if err != nil {
 		return nil, err
@@ -127,8 +128,10 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.metrics, err = env.FreeAddress(); err != nil {
-		return nil, err
+	for _, address := range []*string{&w.metrics, &w.webhooks} {
+		if *address, err = env.FreeAddress(); err != nil {
+			return nil, err
+		}
 	}
 	logFile := filepath.Join(w.Dir(), "convoy.log")
 	out, err := os.Create(logFile)
@@ -138,7 +141,7 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 	defer func() { _ = out.Close() }()                          // the child has its own descriptor
 	cmd := exec.Command(filepath.Join(w.path, "convoy"), "run", //nolint:gosec,noctx // it outlives the start
 		"--kubeconfig="+w.hub, "--temporal-address="+w.Temporal.Address, "--allow-loopback", "--stop-timeout=5s",
-		"--health-address="+health, "--metrics-address="+w.metrics, "--log-format=text")
+		"--health-address="+health, "--metrics-address="+w.metrics, "--webhook-address="+w.webhooks, "--log-format=text")
 	cmd.Env, cmd.Stdout, cmd.Stderr = w.environment(w.Dir()), out, out
 	cmd.SysProcAttr = env.ChildAttributes()
 	if err := cmd.Start(); err != nil {

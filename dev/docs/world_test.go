@@ -49,7 +49,7 @@ func (w *world) environment(home string) []string {
 
 // here replaces what pages name and what is elsewhere here.
 func (w *world) here(text string) string {
-	return strings.NewReplacer(publicPodinfo, w.podinfo.URL, "localhost:8080", w.metrics, "localhost:7233", w.Temporal.Address).Replace(text)
+	return strings.NewReplacer(publicPodinfo, w.podinfo.URL, "localhost:8080", w.metrics, "localhost:9292", w.webhooks, "localhost:7233", w.Temporal.Address).Replace(text)
 }
 
 // public is the other way around, for output.
@@ -68,7 +68,7 @@ type reader struct {
 func newReader(t *testing.T, p page) *reader {
 	t.Helper()
 	r := &reader{T: t, world: shared, page: p, dir: t.TempDir()}
-	kubeconfigs := map[string][]byte{"west": r.Hub.Kubeconfig()}
+	kubeconfigs := map[string][]byte{"west": r.Hub.Kubeconfig(), "target": r.Targets[0].Kubeconfig()}
 	for _, target := range r.Targets {
 		kubeconfigs[target.Name] = target.Kubeconfig()
 	}
@@ -77,8 +77,10 @@ func newReader(t *testing.T, p page) *reader {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(filepath.Join(r.root, "deploy"), filepath.Join(r.dir, "deploy")); err != nil {
-		t.Fatal(err)
+	for name, path := range map[string]string{"deploy": "deploy", "given.sh": "dev/docs/testdata/given.sh"} {
+		if err := os.Symlink(filepath.Join(r.root, path), filepath.Join(r.dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(r.cleanUp)
 	return r
@@ -178,14 +180,14 @@ func (r *reader) converse(ctx context.Context, e exchange) error {
 	return last
 }
 
-// cleanUp removes what the page has left on the hub, and by that on the targets. A page that fails leaves its rubbish to
-// nobody, since the next one would trip over it.
+// cleanUp removes what the page has left on the hub, also when it failed, since the next one would trip over it. What is on
+// the targets stays there without an owner: to remove it would take longer than the page.
 func (r *reader) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	out, err := r.bash(ctx, `
 for namespace in $(kubectl get releases,clusters -A -o jsonpath='{range .items[*]}{.metadata.namespace}{"\n"}{end}' | sort -u); do
-  kubectl -n "$namespace" patch releases --type=merge -p '{"spec":{"hooks":null,"suspend":false}}' $(kubectl -n "$namespace" get releases -o name) 2>/dev/null || true
+  kubectl -n "$namespace" patch releases --type=merge -p '{"spec":{"hooks":null,"suspend":false,"deletionPolicy":{"keepWorkloads":true}}}' $(kubectl -n "$namespace" get releases -o name) 2>/dev/null || true
   kubectl -n "$namespace" delete releases,approvals --all --timeout=60s
   kubectl -n "$namespace" delete clusters --all --timeout=20s
 done
