@@ -40,9 +40,19 @@ func init() {
 	runtime.LockOSThread()
 }
 
+// width is how many pages are read at once unless the flag -parallel says otherwise: they wait more than they work.
+const width = "6"
+
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // of the clients
 	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", width); err != nil {
+			panic(err) // the flag belongs to the testing package
+		}
+	}
 	os.Exit(run(m))
 }
 
@@ -142,7 +152,7 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 	cmd := exec.Command(filepath.Join(w.path, "convoy"), "run", //nolint:gosec,noctx // it outlives the start
 		"--kubeconfig="+w.hub, "--temporal-address="+w.Temporal.Address, "--allow-loopback", "--stop-timeout=5s",
 		"--health-address="+health, "--metrics-address="+w.metrics, "--webhook-address="+w.webhooks, "--log-format=text")
-	cmd.Env, cmd.Stdout, cmd.Stderr = w.environment(w.Dir()), out, out
+	cmd.Env, cmd.Stdout, cmd.Stderr = w.environment(w.Dir(), w.hub), out, out
 	cmd.SysProcAttr = env.ChildAttributes()
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -33,6 +34,13 @@ type page struct {
 	path   string // from the root of the repository
 	blocks []block
 	skip   string // why nothing of it is run
+}
+
+// alone says whether a page does something to what other pages have: such pages are read one by one, before the others.
+func (p page) alone() bool {
+	return slices.ContainsFunc(p.blocks, func(b block) bool {
+		return b.kind == script && b.skip == "" && strings.Contains(b.text, "--all-namespaces")
+	})
 }
 
 var (

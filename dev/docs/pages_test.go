@@ -24,7 +24,6 @@ func pagesOf(root string) ([]string, error) {
 	return pages, nil
 }
 
-// TestThePagesDoWhatTheySay is not parallel, and neither are its parts: a page takes the namespace default of the hub.
 func TestThePagesDoWhatTheySay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs the environment")
@@ -44,6 +43,9 @@ func TestThePagesDoWhatTheySay(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".md"), func(t *testing.T) {
 			if p.skip != "" {
 				t.Skip("not run: ", p.skip)
+			}
+			if !p.alone() {
+				t.Parallel()
 			}
 			newReader(t, p).read()
 		})

@@ -94,7 +94,7 @@ func (r *reader) dryRun(ctx context.Context, object *unstructured.Unstructured) 
 			}
 		}
 	}
-	object.SetNamespace("default")
+	object.SetNamespace(r.namespace)
 	hub, err := client.New(r.Hub.Config(), client.Options{})
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"kumodo.io/convoy/dev/env"
 )
 
@@ -40,34 +42,41 @@ func (w *world) publish(ctx context.Context) (*env.Repository, error) {
 }
 
 // environment is that of a reader with a folder as home: the programs, the hub and Temporal, and nobody's own settings.
-func (w *world) environment(home string) []string {
+func (w *world) environment(home, hub string) []string {
 	return []string{
 		"PATH=" + w.path + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + os.TempDir(),
-		"KUBECONFIG=" + w.hub, "TARGET=" + filepath.Join(home, w.Targets[0].Name+".kubeconfig"), "TEMPORAL_ADDRESS=" + w.Temporal.Address,
+		"KUBECONFIG=" + hub, "TARGET=" + filepath.Join(home, w.Targets[0].Name+".kubeconfig"), "TEMPORAL_ADDRESS=" + w.Temporal.Address,
 	}
 }
 
-// here replaces what pages name and what is elsewhere here.
-func (w *world) here(text string) string {
-	return strings.NewReplacer(publicPodinfo, w.podinfo.URL, "localhost:8080", w.metrics, "localhost:9292", w.webhooks, "localhost:7233", w.Temporal.Address).Replace(text)
+// here replaces what pages name and what is elsewhere here: addresses, and the namespace default.
+func (r *reader) here(text string) string {
+	text = strings.NewReplacer(
+		publicPodinfo, r.podinfo.URL, "localhost:8080", r.metrics, "localhost:9292", r.webhooks, "localhost:7233", r.Temporal.Address,
+	).Replace(text)
+	return strings.NewReplacer("/default/", "/"+r.namespace+"/", "namespace: default", "namespace: "+r.namespace).Replace(text)
 }
 
 // public is the other way around, for output.
-func (w *world) public(text string) string {
-	return strings.NewReplacer(w.podinfo.URL, publicPodinfo, w.metrics, "localhost:8080", w.Temporal.Address, "localhost:7233").Replace(text)
+func (r *reader) public(text string) string {
+	return strings.NewReplacer(
+		r.podinfo.URL, publicPodinfo, r.metrics, "localhost:8080", r.Temporal.Address, "localhost:7233", r.namespace, "default",
+	).Replace(text)
 }
 
-// reader goes through a page, in a folder that holds what readers have: the kubeconfigs of their targets.
+// reader goes through a page, in a folder that holds what readers have: the kubeconfigs of their targets. The hub's has a
+// namespace of the page, which pages call default.
 type reader struct {
 	*testing.T
 	*world
-	page page
-	dir  string
+	page      page
+	dir       string
+	namespace string
 }
 
 func newReader(t *testing.T, p page) *reader {
 	t.Helper()
-	r := &reader{T: t, world: shared, page: p, dir: t.TempDir()}
+	r := &reader{T: t, world: shared, page: p, dir: t.TempDir(), namespace: "page-" + strings.ToLower(strings.TrimSuffix(filepath.Base(p.path), ".md"))}
 	kubeconfigs := map[string][]byte{"west": r.Hub.Kubeconfig(), "target": r.Targets[0].Kubeconfig()}
 	for _, target := range r.Targets {
 		kubeconfigs[target.Name] = target.Kubeconfig()
@@ -82,14 +91,30 @@ func newReader(t *testing.T, p page) *reader {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(r.cleanUp)
+	r.enter()
 	return r
+}
+
+// enter makes the namespace of the page, and a kubeconfig that has it.
+func (r *reader) enter() {
+	r.Helper()
+	config, err := clientcmd.Load(r.Hub.Kubeconfig())
+	if err != nil {
+		r.Fatal(err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = r.namespace
+	if err := clientcmd.WriteToFile(*config, filepath.Join(r.dir, "hub")); err != nil {
+		r.Fatal(err)
+	}
+	if out, err := r.bash(r.Context(), "kubectl create namespace "+r.namespace); err != nil {
+		r.Fatalf("%v: %s", err, out)
+	}
 }
 
 // bash runs commands in the folder of the reader, and returns what they print.
 func (r *reader) bash(ctx context.Context, commands string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", r.here(commands)) //nolint:gosec // from our own pages
-	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.environment(r.dir), time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.environment(r.dir, filepath.Join(r.dir, "hub")), time.Second
 	out, err := cmd.CombinedOutput()
 	return r.public(string(out)), err
 }
@@ -108,7 +133,7 @@ func (r *reader) read() {
 			r.Logf("%s:%d: took %.1f s", r.page.path, b.line, took.Seconds())
 		}
 		if err != nil {
-			state, _ := r.bash(r.Context(), "kubectl get clusters,releases -A -o wide; convoy get releases -o yaml | grep -A3 'type: Ready' || true")
+			state, _ := r.bash(r.Context(), "kubectl get clusters,releases -o wide; convoy get releases -o yaml | grep -A3 'type: Ready' || true")
 			r.Fatalf("%s:%d: %v\nThe hub says:\n%s", r.page.path, b.line, err, state)
 		}
 	}
@@ -178,22 +203,4 @@ func (r *reader) converse(ctx context.Context, e exchange) error {
 		return last
 	})
 	return last
-}
-
-// cleanUp removes what the page has left on the hub, also when it failed, since the next one would trip over it. What is on
-// the targets stays there without an owner: to remove it would take longer than the page.
-func (r *reader) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
-	defer cancel()
-	out, err := r.bash(ctx, `
-for namespace in $(kubectl get releases,clusters -A -o jsonpath='{range .items[*]}{.metadata.namespace}{"\n"}{end}' | sort -u); do
-  kubectl -n "$namespace" patch releases --type=merge -p '{"spec":{"hooks":null,"suspend":false,"deletionPolicy":{"keepWorkloads":true}}}' $(kubectl -n "$namespace" get releases -o name) 2>/dev/null || true
-  kubectl -n "$namespace" delete releases,approvals --all --timeout=60s
-  kubectl -n "$namespace" delete clusters --all --timeout=20s
-done
-kubectl delete secrets,configmaps --all --ignore-not-found
-`)
-	if err != nil {
-		r.Errorf("cannot clean up after %s: %v: %s", r.page.path, err, out)
-	}
 }

@@ -15,6 +15,11 @@ END
   kubectl wait "cluster/$1" --for=condition=Ready --timeout=1m
 }
 
+# sample NAME prints a sample of deploy/samples for the namespace of the page.
+sample() {
+  sed "s/namespace: .*/namespace: $(kubectl config view --minify -o jsonpath={..namespace})/" "deploy/samples/$1.yaml"
+}
+
 # greeting NAME CLUSTER delivers a ConfigMap from a ConfigMap.
 greeting() {
   say hello
@@ -25,7 +30,7 @@ metadata: {name: $1}
 spec:
   clusterRef: {name: $2}
   source: {configMap: {name: greeting}}
-  targetNamespace: $1
+  targetNamespace: $(kubectl config view --minify -o jsonpath={..namespace})
   createNamespace: true
 END
   kubectl wait "release/$1" --for=condition=Ready --timeout=1m
