@@ -20,7 +20,7 @@ func (d *demo) guide() {
 		{"kubeconfig, hub", d.hubKubeconfig},
 		{"kubeconfig, target", d.targetKubeconfig},
 		{"git repository", d.app.URL},
-		{"  its work tree", d.app.Work() + " (commit, push, then annotate the Release as below)"},
+		{"  its work tree", d.app.Work() + " (commit, push, then reconcile as below)"},
 		{"convoy's metrics", "http://" + d.convoy.metrics + "/metrics"},
 		{"convoy's log", d.convoy.log},
 	} {

@@ -29,7 +29,7 @@ var anyVolatile = func() *regexp.Regexp {
 // pattern matches the lines that are the same as a shown one, but for what differs each time and for the width of columns.
 func pattern(shown string) *regexp.Regexp {
 	var words []string
-	for _, word := range strings.Fields(shown) {
+	for word := range strings.FieldsSeq(shown) {
 		var b strings.Builder
 		rest := 0
 		for _, at := range anyVolatile.FindAllStringIndex(word, -1) {

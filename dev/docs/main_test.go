@@ -149,7 +149,7 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }()                          // the child has its own descriptor
-	cmd := exec.Command(filepath.Join(w.path, "convoy"), "run", //nolint:gosec,noctx // it outlives the start
+	cmd := exec.Command(filepath.Join(w.path, "convoy"), "run", //nolint:noctx // it outlives the start
 		"--kubeconfig="+w.hub, "--temporal-address="+w.Temporal.Address, "--allow-loopback", "--stop-timeout=5s",
 		"--health-address="+health, "--metrics-address="+w.metrics, "--webhook-address="+w.webhooks, "--log-format=text")
 	cmd.Env, cmd.Stdout, cmd.Stderr = w.environment(w.Dir(), w.hub), out, out
@@ -164,7 +164,7 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 		return cmd.Wait()
 	}
 	err = poll(ctx, func() error {
-		answer, err := http.Get("http://" + health + "/readyz") //nolint:gosec,noctx // our own
+		answer, err := http.Get("http://" + health + "/readyz") //nolint:noctx // our own
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 		return nil
 	})
 	if err != nil {
-		text, _ := os.ReadFile(logFile) //nolint:gosec // our own
+		text, _ := os.ReadFile(logFile)
 		return nil, errors.Join(fmt.Errorf("it is not ready: %w: %s", err, text), end())
 	}
 	return end, nil

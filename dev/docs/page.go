@@ -51,7 +51,7 @@ var (
 
 // readPage reads a page of the repository at root.
 func readPage(root, path string) (page, error) {
-	text, err := os.ReadFile(root + "/" + path) //nolint:gosec // a page of this repository
+	text, err := os.ReadFile(root + "/" + path)
 	if err != nil {
 		return page{}, err
 	}
@@ -155,7 +155,7 @@ type exchange struct {
 // exchanges are those of a console.
 func (b block) exchanges() []exchange {
 	var all []exchange
-	for _, line := range strings.Split(strings.TrimRight(b.text, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(b.text, "\n"), "\n") {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			all = append(all, exchange{command: command})
 			continue

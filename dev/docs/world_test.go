@@ -113,7 +113,7 @@ func (r *reader) enter() {
 
 // bash runs commands in the folder of the reader, and returns what they print.
 func (r *reader) bash(ctx context.Context, commands string) (string, error) {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", r.here(commands)) //nolint:gosec // from our own pages
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", r.here(commands))
 	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.environment(r.dir, filepath.Join(r.dir, "hub")), time.Second
 	out, err := cmd.CombinedOutput()
 	return r.public(string(out)), err
