@@ -141,7 +141,7 @@ func (r *reader) read() {
 
 // do does with a block what it is for.
 func (r *reader) do(b block) error {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)
 	defer cancel()
 	switch b.kind {
 	case script, hidden:
@@ -193,7 +193,7 @@ func (r *reader) converse(ctx context.Context, e exchange) error {
 	if !isReading(e.command) {
 		return ask()
 	}
-	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Second)
 	defer cancel()
 	var last error
 	_ = poll(ctx, func() error {
