@@ -31,7 +31,7 @@ type away struct {
 func TestWhatIsWishedWhileTemporalIsAwayIsDoneOnceItIsBack(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]away{
-		"it comes back as it was":                                {keeps: true},
+		"it comes back as it was":                               {keeps: true},
 		"it comes back empty and convoy was started without it": {restarts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
