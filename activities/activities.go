@@ -70,25 +70,29 @@ func New(d Deps) *Activities {
 	return &Activities{Deps: d, hubID: hubID(d.Hub)}
 }
 
-// hubID reads once, and then remembers, the UID of the hub's kube-system namespace.
+// hubID reads once, and then remembers, the identity of the hub.
 func hubID(hub client.Reader) func(context.Context) (string, error) {
 	var (
 		mu sync.Mutex
 		id string
 	)
-	return func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (_ string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if id != "" {
-			return id, nil
+		if id == "" {
+			id, err = HubID(ctx, hub)
 		}
-		var ns corev1.Namespace
-		if err := hub.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &ns); err != nil {
-			return "", fmt.Errorf("read the identity of the hub: %w", err)
-		}
-		id = string(ns.UID)
-		return id, nil
+		return id, err
 	}
+}
+
+// HubID reads the identity of the hub, which is in the marks on objects of the targets.
+func HubID(ctx context.Context, hub client.Reader) (string, error) {
+	var ns corev1.Namespace
+	if err := hub.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &ns); err != nil {
+		return "", fmt.Errorf("read the identity of the hub: %w", err)
+	}
+	return delivery.HubID(&ns), nil
 }
 
 func (a *Activities) owner(ctx context.Context, k delivery.Key) (delivery.Owner, error) {

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -246,6 +247,9 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	if err != nil {
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
+	if delivery.Restored(s.release) && changes.ToPrune > 0 {
+		changes.Warnings = append(changes.Warnings, fmt.Sprintf("restored from a backup: %d objects on the target are not in the render; the next rollout removes them", changes.ToPrune))
+	}
 	s.warnings = &changes.Warnings
 	out = StepResult{Applied: changes.Applied, Prune: changes.ToPrune, Pending: len(changes.Pending)}
 	if !mayPrune(s.release) {
@@ -266,8 +270,12 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	return a.succeeded(ctx, s, out)
 }
 
-// mayPrune reports whether the sync policy lets this rollout remove what left the render.
+// mayPrune reports whether the sync policy lets this rollout remove what left the render. The first rollout after a restore removes
+// nothing: a backup is older than what was delivered since.
 func mayPrune(r *v1alpha1.Release) bool {
+	if delivery.Restored(r) {
+		return false
+	}
 	switch r.Spec.SyncPolicy.Prune {
 	case v1alpha1.PruneNever:
 		return false

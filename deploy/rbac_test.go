@@ -55,11 +55,14 @@ var rights = map[string][]access{
 	"watcher": slices.Concat(
 		verbs(core, "clusters", "list", "watch", "patch"),
 		verbs(core, "releases", "list", "watch", "patch"),
+		verbs(core, "clusters/status", "patch"),
+		verbs(core, "releases/status", "patch"),
 		verbs(core, "approvals", "list", "watch"),
 		verbs("", "secrets", "list", "watch"),
 		verbs("", "configmaps", "list", "watch"),
 		[]access{
 			{verb: "get", resource: "secrets", name: "convoy-webhook"},
+			{verb: "get", resource: "namespaces", name: "kube-system"},
 			{verb: "create", group: "coordination.k8s.io", resource: "leases", namespace: deploy.Namespace},
 			{verb: "update", group: "coordination.k8s.io", resource: "leases", name: "convoy-watcher", namespace: deploy.Namespace},
 			{verb: "create", resource: "events", namespace: deploy.Namespace},

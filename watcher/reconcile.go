@@ -101,9 +101,10 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		_, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("wake workflow %s: %w", e.id, err)
+		err = fmt.Errorf("wake workflow %s: %w", e.id, err)
+		return reconcile.Result{}, errors.Join(err, w.overdue.missed(ctx, e.id, o, kick.Reason))
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, w.overdue.over(ctx, e.id, o)
 }
 
 // startOptions are those of a workflow that lives as long as what it is about.

@@ -41,6 +41,10 @@ type Options struct {
 	ResyncPeriod time.Duration
 	// WebhookAddress is where pushes are told of; empty for nowhere.
 	WebhookAddress string
+	// Claimed is nil once it is settled that the namespace of Temporal serves this hub; before, nothing is told to it.
+	Claimed func() error
+	// Notices tell people of changes that Temporal cannot be told of.
+	Notices Notices
 }
 
 // request is one reason to wake the workflow of one object.
@@ -63,7 +67,8 @@ const afterDeletion = 3 * time.Second
 
 // Setup adds the watcher to a manager.
 func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
-	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod}
+	starter = &gate{Starter: starter, claimed: o.Claimed}
+	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod, overdue: &overdue{notices: o.Notices}}
 	if err := w.index(mgr); err != nil {
 		return err
 	}
@@ -132,6 +137,7 @@ type watcher struct {
 	hub     hubclient.Client
 	starter Starter
 	resync  time.Duration
+	overdue *overdue
 }
 
 // onCluster wakes a Cluster when it is new, changed or being deleted, and at each resync, which informers tell
@@ -140,7 +146,7 @@ func (w *watcher) onCluster() handler.TypedEventHandler[*v1alpha1.Cluster, reque
 	return handler.TypedFuncs[*v1alpha1.Cluster, request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.Cluster], q queue) {
 			known := e.Object.Status.ObservedGeneration == e.Object.Generation
-			if e.IsInInitialList && known && e.Object.DeletionTimestamp.IsZero() {
+			if e.IsInInitialList && known && e.Object.DeletionTimestamp.IsZero() && !saysUnavailable(e.Object) {
 				q.AddAfter(requestFor(e.Object, delivery.KickResync), w.spread())
 				return
 			}

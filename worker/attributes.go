@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -47,8 +48,7 @@ func SearchAttributes(ctx context.Context, c client.Client, namespace string) (a
 	have, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	switch {
 	case isNoNamespace(err):
-		return nil, &unusable{fmt.Sprintf("Temporal has no namespace %s: create it, as with temporal operator namespace create %s, "+
-			"or name another one by TEMPORAL_NAMESPACE or --temporal-namespace", namespace, namespace), err}
+		return nil, noNamespace(namespace, err)
 	case isDenied(err):
 		return nil, fmt.Errorf("%w of its namespace %s, which has to have %s: %w", errHidden, namespace, wanted(searchAttributes), err)
 	case err != nil:
@@ -85,6 +85,11 @@ func isNoNamespace(err error) bool {
 	return is
 }
 
+func noNamespace(namespace string, cause error) error {
+	return &unusable{fmt.Sprintf("Temporal has no namespace %s: create it, as with temporal operator namespace create %s, "+
+		"or name another one by TEMPORAL_NAMESPACE or --temporal-namespace", namespace, namespace), cause}
+}
+
 // isDenied reports whether a server refuses a request whoever asks again: it forbids it, or does not serve it at all.
 func isDenied(err error) bool {
 	_, denied := errors.AsType[*serviceerror.PermissionDenied](err)
@@ -103,21 +108,29 @@ func wanted(attributes map[string]enumspb.IndexedValueType) string {
 
 // awaitTemporal waits until the namespace has what convoy needs. It fails when waiting does not help.
 func (w *Worker) awaitTemporal(ctx context.Context) error {
-	complaint := rate.Sometimes{Interval: time.Minute}
-	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+	return persist(ctx, w.options.Logger, time.Second, func(ctx context.Context) error {
 		added, err := SearchAttributes(ctx, w.temporal, w.options.Namespace)
 		if len(added) > 0 {
 			w.options.Logger.Info("registered search attributes", "Namespace", w.options.Namespace, "names", added)
 		}
 		if errors.Is(err, errHidden) { // if one lacks, Temporal says so of the first workflow
 			w.options.Logger.Warn(err.Error())
-			return true, nil
+			return nil
 		}
+		return err
+	})
+}
+
+// persist does something until it succeeds, and says once a minute why it has not yet. It fails when waiting does not help.
+func persist(ctx context.Context, logger log.Logger, every time.Duration, do func(context.Context) error) error {
+	complaint := rate.Sometimes{Interval: time.Minute}
+	return wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
+		err := do(ctx)
 		if u, ok := errors.AsType[*unusable](err); ok {
 			return false, u
 		}
 		if err != nil {
-			complaint.Do(func() { w.options.Logger.Warn("Temporal cannot be used yet; waiting for it", "error", err) })
+			complaint.Do(func() { logger.Warn("Temporal cannot be used yet; waiting for it", "error", err) })
 		}
 		return err == nil, nil
 	})

@@ -94,7 +94,7 @@ func TestAWorkerSaysWhatTemporalLacksAndStops(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := New(tc.server, nil, Options{Namespace: "hub", Logger: &said{}})
+			w := New(tc.server, nil, nil, Options{Namespace: "hub", Logger: &said{}})
 			err := w.Start(t.Context())
 			for _, words := range tc.says {
 				if err == nil || !strings.Contains(err.Error(), words) {
@@ -122,7 +122,7 @@ func TestAWorkerWaitsForTemporalAndSaysSoOnce(t *testing.T) {
 		o.adds = []error{serviceerror.NewAlreadyExists("another worker was first")}
 	})
 	logger := &said{}
-	if err := New(o, nil, Options{Namespace: "hub", Logger: logger}).awaitTemporal(t.Context()); err != nil {
+	if err := New(o, nil, nil, Options{Namespace: "hub", Logger: logger}).awaitTemporal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"Temporal cannot be used yet; waiting for it", "registered search attributes"}
@@ -134,7 +134,7 @@ func TestAWorkerWaitsForTemporalAndSaysSoOnce(t *testing.T) {
 func TestAWorkerThatMayNotListSearchAttributesTriesToWorkAllTheSame(t *testing.T) {
 	for _, refusal := range []error{serviceerror.NewPermissionDenied("no", ""), serviceerror.NewUnimplemented("no such service")} {
 		o, logger := emptied(func(o *operator) { o.lists = []error{refusal} }), &said{}
-		if err := New(o, nil, Options{Namespace: "hub", Logger: logger}).awaitTemporal(t.Context()); err != nil {
+		if err := New(o, nil, nil, Options{Namespace: "hub", Logger: logger}).awaitTemporal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(logger.lines) != 1 || !strings.Contains(logger.lines[0], "ConvoyCluster=Keyword, ") || o.registered != 0 {

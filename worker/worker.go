@@ -41,11 +41,12 @@ type Worker struct {
 	temporal client.Client
 	options  Options
 	acts     *activities.Activities
+	claim    *Claim
 }
 
-// New returns a worker that is not running yet.
-func New(temporal client.Client, acts *activities.Activities, o Options) *Worker {
-	return &Worker{temporal: temporal, options: o, acts: acts}
+// New returns a worker that is not running yet. It takes no task before the claim is made.
+func New(temporal client.Client, acts *activities.Activities, claim *Claim, o Options) *Worker {
+	return &Worker{temporal: temporal, options: o, acts: acts, claim: claim}
 }
 
 // Start runs until ctx is done, and then stops: no new tasks, running activities have StopTimeout to end. While
@@ -56,6 +57,9 @@ func (w *Worker) Start(ctx context.Context) error {
 			return nil
 		}
 		return err
+	}
+	if !w.claim.await(ctx) {
+		return nil
 	}
 	fatal := make(chan error, 1)
 	var running []worker.Worker
@@ -145,6 +149,7 @@ func Register(r Registry, acts *activities.Activities) {
 	r.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
 	r.RegisterWorkflowWithOptions(workflows.Observer, workflow.RegisterOptions{Name: delivery.WorkflowObserver})
 	r.RegisterWorkflowWithOptions(workflows.Source, workflow.RegisterOptions{Name: delivery.WorkflowSource})
+	r.RegisterWorkflowWithOptions(workflows.Hub, workflow.RegisterOptions{Name: delivery.WorkflowHub})
 	r.RegisterActivity(acts)
 }
 

@@ -23,7 +23,13 @@ const (
 	// ConditionLeftovers is True while a Release that has moved still has objects on a former Cluster; it is present only
 	// then. Ready does not follow it: it is about the Cluster that the Release references.
 	ConditionLeftovers = "Leftovers"
+	// ConditionEngineUnavailable is True while a change of the object cannot be handed over to Temporal; it is present only
+	// then. The other conditions are about what convoy knew before.
+	ConditionEngineUnavailable = "EngineUnavailable"
 )
+
+// ReasonEngineUnavailable: Temporal has not answered for 30 seconds or longer.
+const ReasonEngineUnavailable = "EngineUnavailable"
 
 // Reasons of a Cluster's Ready condition.
 const (
@@ -124,6 +130,9 @@ const (
 	AnnotationRequestedAt = "convoy.kumodo.io/requestedAt"
 	// AnnotationAcceptClusterID on a Cluster holds the ID of the cluster that may take the former one's place.
 	AnnotationAcceptClusterID = "convoy.kumodo.io/accept-cluster-id"
+	// AnnotationHubID on the namespace kube-system of the hub holds the ID of the hub whose place this one takes. It stands
+	// for the UID of the namespace in the marks on objects of the targets, and in the claim on the namespace of Temporal.
+	AnnotationHubID = "convoy.kumodo.io/hub-id"
 	// AnnotationCluster on kept credentials names the Cluster.
 	AnnotationCluster = "convoy.kumodo.io/cluster"
 	// AnnotationNewLife is set by convoy together with the finalizer; its value is the UID of the Release.

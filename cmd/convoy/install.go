@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,8 +14,10 @@ import (
 	temporallog "go.temporal.io/sdk/log"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/deploy"
 	"kumodo.io/convoy/worker"
 )
@@ -53,7 +57,7 @@ The address of Temporal is the one that pods on the hub use; TEMPORAL_ADDRESS of
 	f.StringVar(&i.TemporalNamespace, "temporal-namespace", "", "namespace of Temporal, which serves this hub alone")
 	f.StringVarP(&i.Values, "values", "f", "", "file with values of the chart; - is the standard input")
 	f.BoolVar(&i.CRDs, "crds", true, "print the CRDs too")
-	cmd.AddCommand(searchAttributesCommand())
+	cmd.AddCommand(searchAttributesCommand(), claimCommand())
 	return cmd
 }
 
@@ -122,17 +126,12 @@ when they start; this is for where they may not. It uses the connection of this 
 		Example: "  convoy install search-attributes --temporal-address localhost:7233 --temporal-namespace hub-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := t.options()
+			c, namespace, err := t.dial(cmd.Context())
 			if err != nil {
 				return err
 			}
-			o.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
-			c, err := temporalclient.DialContext(cmd.Context(), o)
-			if err != nil {
-				return fmt.Errorf("connect to Temporal at %s: %w", o.HostPort, err)
-			}
 			defer c.Close()
-			added, err := worker.SearchAttributes(cmd.Context(), c, o.Namespace)
+			added, err := worker.SearchAttributes(cmd.Context(), c, namespace)
 			if err != nil {
 				return err
 			}
@@ -140,10 +139,100 @@ when they start; this is for where they may not. It uses the connection of this 
 			if len(added) > 0 {
 				said = "has now the search attributes " + strings.Join(added, ", ")
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Namespace %s of Temporal %s\n", o.Namespace, said)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Namespace %s of Temporal %s\n", namespace, said)
 			return err
 		},
 	}
 	t.bind(cmd.Flags())
 	return cmd
+}
+
+// dial connects a command to Temporal, and names the namespace that the connection is about.
+func (t *temporalFlags) dial(ctx context.Context) (temporalclient.Client, string, error) {
+	o, err := t.options()
+	if err != nil {
+		return nil, "", err
+	}
+	o.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	c, err := temporalclient.DialContext(ctx, o)
+	if err != nil {
+		return nil, "", fmt.Errorf("connect to Temporal at %s: %w", o.HostPort, err)
+	}
+	return c, o.Namespace, nil
+}
+
+// claiming is what the command claim is asked for.
+type claiming struct {
+	Temporal   temporalFlags
+	Kubeconfig string
+	TakeOver   bool
+}
+
+func claimCommand() *cobra.Command {
+	var c claiming
+	cmd := &cobra.Command{
+		Use:   "claim",
+		Short: "Tell which hub a namespace of Temporal serves, or let it serve another one",
+		Long: strings.TrimSpace(`
+Tell which hub a namespace of Temporal serves. A convoy that starts claims its namespace for its hub, and ends when that serves
+another one: workflows are named after objects, so those of two hubs would mix.
+
+--take-over lets the namespace serve the hub of --kubeconfig from now on. A convoy of the former hub that still runs ends within
+a minute; let it end before. Workflows of its objects find nothing on the new hub, and end too.`),
+		Example: `  convoy install claim --temporal-address localhost:7233 --temporal-namespace hub-1
+  convoy install claim --take-over --kubeconfig hub.yaml --temporal-address localhost:7233 --temporal-namespace hub-1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	c.Temporal.bind(cmd.Flags())
+	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub that takes over; the service account of the pod when empty")
+	cmd.Flags().BoolVar(&c.TakeOver, "take-over", false, "let the namespace serve this hub, whichever it serves")
+	return cmd
+}
+
+func (c *claiming) run(ctx context.Context, out io.Writer) error {
+	if c.Kubeconfig != "" && !c.TakeOver {
+		return errors.New("--kubeconfig names the hub that takes over: give --take-over too")
+	}
+	temporal, namespace, err := c.Temporal.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	if c.TakeOver {
+		id, err := c.hubID(ctx)
+		if err == nil {
+			err = worker.TakeOver(ctx, temporal, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	holder, err := worker.Holder(ctx, temporal, namespace)
+	if err != nil {
+		return err
+	}
+	said := "serves the hub " + holder
+	if holder == "" {
+		said = "serves no hub"
+	}
+	_, err = fmt.Fprintf(out, "Namespace %s of Temporal %s\n", namespace, said)
+	return err
+}
+
+// hubID reads the identity of the hub that takes over.
+func (c *claiming) hubID(ctx context.Context) (string, error) {
+	cfg, err := (&config{Kubeconfig: c.Kubeconfig}).hub()
+	if err != nil {
+		return "", err
+	}
+	s, err := newScheme()
+	if err != nil {
+		return "", err
+	}
+	hub, err := client.New(cfg, client.Options{Scheme: s})
+	if err != nil {
+		return "", fmt.Errorf("hub: %w", err)
+	}
+	return activities.HubID(ctx, hub)
 }

@@ -70,7 +70,7 @@ func run(ctx context.Context, c *config) error {
 func options(c *config) fx.Option {
 	return fx.Options(
 		fx.Supply(c, c.Dial, c.Connect, c.Sources, c.Builds),
-		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps, newClaim),
 		activities.Module, worker.Module,
 		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
@@ -196,6 +196,11 @@ func newDeps(
 	}
 }
 
+// newClaim claims the namespace of Temporal for the hub.
+func newClaim(t temporalclient.Client, o worker.Options, hub client.Reader) *worker.Claim {
+	return worker.NewClaim(t, o.Namespace, o.Logger, func(ctx context.Context) (string, error) { return activities.HubID(ctx, hub) })
+}
+
 // registerMetrics adds convoy's own metrics to those of the manager.
 func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
 	for _, c := range []prometheus.Collector{m, p} {
@@ -207,13 +212,19 @@ func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
 }
 
 // addRoles adds to the manager what this process does.
-func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Worker) error {
+func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, claim *worker.Claim, w *worker.Worker, recorder events.EventRecorder) error {
 	ready := func(r *http.Request) error {
+		if err := claim.Made(); err != nil {
+			return err
+		}
 		_, err := t.CheckHealth(r.Context(), &temporalclient.CheckHealthRequest{})
 		return err
 	}
 	if err := mgr.AddReadyzCheck("temporal", ready); err != nil {
 		return fmt.Errorf("readiness check: %w", err)
+	}
+	if err := mgr.Add(claim); err != nil {
+		return fmt.Errorf("claim: %w", err)
 	}
 	if c.has(roleWorker) || c.has(roleObserver) {
 		if err := mgr.Add(w); err != nil {
@@ -221,7 +232,11 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Wo
 		}
 	}
 	if c.has(roleWatcher) {
-		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress})
+		return watcher.Setup(mgr, t, watcher.Options{
+			ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress, Claimed: claim.Made,
+			// What it writes is no verdict, so the cache will do: a write upon an old state is refused, and tried again.
+			Notices: status.NewWriter(mgr.GetClient(), recorder),
+		})
 	}
 	return nil
 }

@@ -28,13 +28,15 @@ import (
 const home = "convoy-system"
 
 // newHub starts a hub, with a Temporal, for one test alone. It records its requests.
-func newHub(t *testing.T, name string) site {
+func newHub(t *testing.T, name string, changes ...func(*env.Options)) site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	e, err := env.Start(ctx, env.Options{
-		Bin: os.Getenv("KUBEBUILDER_ASSETS"), Hub: env.ControlPlaneOptions{Name: name, Controllers: true, Audit: true},
-	})
+	options := env.Options{Bin: os.Getenv("KUBEBUILDER_ASSETS"), Temporal: temporalOptions(), Hub: env.ControlPlaneOptions{Name: name, Controllers: true, Audit: true}}
+	for _, apply := range changes {
+		apply(&options)
+	}
+	e, err := env.Start(ctx, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,8 @@ func (a *applier) nameOwner(live *unstructured.Unstructured) string {
 	case "":
 		return "of an unknown name"
 	case a.req.Owner.String():
-		return name + " of another hub"
+		return name + " of another hub (a hub that takes the place of another needs its identity, the annotation " +
+			v1alpha1.AnnotationHubID + " of its namespace kube-system)"
 	default:
 		return oneLine(name)
 	}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/delivery"
@@ -193,7 +194,7 @@ func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Previe
 	if err != nil {
 		return apply.Preview{}, err
 	}
-	id, err := h.identity(ctx)
+	id, err := activities.HubID(ctx, h)
 	if err != nil {
 		return apply.Preview{}, err
 	}

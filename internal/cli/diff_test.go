@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"kumodo.io/convoy/activities"
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/delivery"
@@ -185,7 +186,7 @@ func TestDiffAsksTheTargetWhatARolloutWouldChange(t *testing.T) {
 	w := newWorld(t)
 	w.east()
 	r := w.release(rolled)
-	id, err := w.identity(w.ctx)
+	id, err := activities.HubID(w.ctx, w)
 	w.check(err)
 	owner := delivery.Owner{HubID: id, Namespace: w.namespace, Name: "app"}
 	there := &corev1.ConfigMap{
@@ -214,7 +215,7 @@ func TestDiffAsksTheTargetWhatARolloutWouldChange(t *testing.T) {
 // made starts a hook that makes a ConfigMap on the target.
 func (w *world) made(r *v1alpha1.Release, name string) {
 	w.Helper()
-	id, err := w.identity(w.ctx)
+	id, err := activities.HubID(w.ctx, w)
 	w.check(err)
 	c, err := w.cluster(w.ctx, "east")
 	w.check(err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -165,13 +164,4 @@ func (h *hub) change(ctx context.Context, name string, decide func(*v1alpha1.Rel
 		}
 		return r, nil
 	}
-}
-
-// identity is the UID of the hub's kube-system namespace.
-func (h *hub) identity(ctx context.Context) (string, error) {
-	var ns corev1.Namespace
-	if err := h.Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns); err != nil {
-		return "", fmt.Errorf("read the identity of the hub, which is in the marks on objects: %w", err)
-	}
-	return string(ns.UID), nil
 }

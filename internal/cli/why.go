@@ -111,6 +111,16 @@ func (a *answer) ofCluster(c *v1alpha1.Cluster) {
 		}
 	}
 	a.WayOut = wayOut(a.Reason)
+	a.ofEngine(c.Status.Conditions)
+}
+
+// ofEngine says of a change that waits for Temporal that it does, which outweighs what was known before.
+func (a *answer) ofEngine(conditions []metav1.Condition) {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionEngineUnavailable)
+	if c == nil {
+		return
+	}
+	a.Ready, a.Reason, a.Message, a.Since, a.WayOut = false, c.Reason, c.Message, &c.LastTransitionTime, wayOut(c.Reason)
 }
 
 func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
@@ -136,6 +146,7 @@ func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
 	for i := range a.Hooks {
 		a.WayOut = cmp.Or(a.Hooks[i].wayOut, a.WayOut)
 	}
+	a.ofEngine(r.Status.Conditions)
 }
 
 func (a *answer) ofDrift(r *v1alpha1.Release) {
@@ -239,6 +250,7 @@ func wayOut(reason string) string {
 		v1alpha1.ReasonUnsupported:            "change the spec of the Cluster or its Secret",
 		v1alpha1.ReasonClusterIdentityChanged: "set the annotation " + v1alpha1.AnnotationAcceptClusterID + " if the other cluster is meant",
 		v1alpha1.ReasonWaitingForReleases:     "wait for the deletion of the Releases that the message names, and see convoy why for each",
+		v1alpha1.ReasonEngineUnavailable:      "mend Temporal, or the way to it from the watcher of convoy; then it goes on by itself",
 		v1alpha1.ReasonClusterUnreachable:     "mend the Cluster, or set spec.deletionPolicy.blockOnClusterUnreachable to false",
 	}[reason]
 }

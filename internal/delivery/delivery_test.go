@@ -300,3 +300,14 @@ func TestADeletionWaitsForAnUnreachableClusterAsItsPolicySays(t *testing.T) {
 		})
 	}
 }
+
+func TestAHubIsKnownByItsNamespaceUnlessItTakesThePlaceOfAnother(t *testing.T) {
+	ns := &metav1.ObjectMeta{Name: "kube-system", UID: "its-own"}
+	if got := delivery.HubID(ns); got != "its-own" {
+		t.Errorf("a hub of its own is %q", got)
+	}
+	ns.Annotations = map[string]string{v1alpha1.AnnotationHubID: "of-another"}
+	if got := delivery.HubID(ns); got != "of-another" {
+		t.Errorf("a hub that takes the place of another is %q", got)
+	}
+}

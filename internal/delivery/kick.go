@@ -91,7 +91,15 @@ const (
 	WorkflowSource  = "Source"
 	// WorkflowObserver keeps one activity running that watches a target.
 	WorkflowObserver = "Observer"
+	// WorkflowHub runs as long as a namespace of Temporal serves a hub, which its memo names.
+	WorkflowHub = "Hub"
 )
+
+// HubWorkflowID is the ID of the workflow that says which hub a namespace of Temporal serves. There can be one only.
+const HubWorkflowID = "hub"
+
+// MemoHub is the entry of its memo with the ID of the hub.
+const MemoHub = "HubID"
 
 // ClusterWorkflowID is the ID of the workflow of a Cluster.
 func ClusterWorkflowID(namespace, name string) string { return "cluster/" + namespace + "/" + name }
@@ -128,6 +136,11 @@ type ReleaseInput struct {
 	Turn     int64         `json:"turn,omitempty"`
 	// Word is what is known of the source.
 	Word Word `json:"word,omitzero"`
+}
+
+// HubInput starts the workflow that says which hub a namespace of Temporal serves.
+type HubInput struct {
+	HubID string `json:"hubID"`
 }
 
 // ObserverInput starts the workflow that keeps a Cluster observed, or its next run.

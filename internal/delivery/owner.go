@@ -3,12 +3,25 @@ package delivery
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kumodo.io/convoy/api/v1alpha1"
 )
+
+// HubID is the identity of the hub that a kube-system namespace is of: its UID, or the one that an operator has given it,
+// when the hub takes the place of another.
+func HubID(kubeSystem metav1.Object) string {
+	if given := kubeSystem.GetAnnotations()[v1alpha1.AnnotationHubID]; given != "" {
+		return given
+	}
+	return string(kubeSystem.GetUID())
+}
 
 // Owner is the Release that owns objects on a target. A second hub has another HubID, so equal names on two
 // hubs are two owners.
 type Owner struct {
-	// HubID is the UID of the hub's kube-system namespace.
+	// HubID is what the function of that name says.
 	HubID     string
 	Namespace string
 	Name      string

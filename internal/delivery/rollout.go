@@ -60,6 +60,12 @@ func NextRollout(s *v1alpha1.ReleaseStatus, digest, cluster string) int64 {
 	return last.Number
 }
 
+// Restored reports whether the Release comes from a backup and has not had its first rollout yet. What is on the target may be
+// newer than what it asks for.
+func Restored(r *v1alpha1.Release) bool {
+	return r.Annotations[v1alpha1.AnnotationNewLife] != string(r.UID) && (r.Status.Rollout == nil || r.Status.Rollout.Number == 1)
+}
+
 // NothingApplied reports whether it is certain that this life of the Release never had an object on a
 // target. recorded says whether the hub holds an Inventory of it. A copy restored from a backup has another
 // UID than the mark of its first life names, and is not certain.

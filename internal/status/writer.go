@@ -1,6 +1,6 @@
 // Package status turns outcomes into the conditions of Clusters and Releases, and is the only writer of
 // their status. It decides what Ready means; it never looks at a target, and never writes what is already
-// there. Activities call it.
+// there. Activities call it, and the watcher by an interface of its own, to tell that Temporal does not answer.
 package status
 
 import (
