@@ -352,9 +352,10 @@ func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, chan
 		countPruned(r, out)
 		change(r)
 	})
-	if superseded {
-		return StepResult{Superseded: true}, err
+	if superseded || err != nil {
+		return StepResult{Superseded: superseded}, err
 	}
+	a.Metrics.concluded(out, time.Since(s.release.Status.Rollout.StartTime.Time))
 	out.Leftovers = len(s.release.Status.Leftovers)
 	return out, err
 }

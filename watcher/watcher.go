@@ -63,7 +63,10 @@ const afterDeletion = 3 * time.Second
 
 // Setup adds the watcher to a manager.
 func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
-	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod}
+	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod, state: newState(mgr.GetClient(), mgr.Elected())}
+	if err := metrics.Registry.Register(w.state); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	if err := w.index(mgr); err != nil {
 		return err
 	}
@@ -72,19 +75,19 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 			return err
 		}
 	}
-	clusters, err := newController(mgr, "cluster", w.reconcileCluster)
+	clusters, err := w.newController(mgr, "cluster", w.reconcileCluster)
 	if err != nil {
 		return err
 	}
-	releases, err := newController(mgr, "release", w.reconcileRelease)
+	releases, err := w.newController(mgr, "release", w.reconcileRelease)
 	if err != nil {
 		return err
 	}
-	polls, err := newController(mgr, "source", w.reconcileSource)
+	polls, err := w.newController(mgr, "source", w.reconcileSource)
 	if err != nil {
 		return err
 	}
-	observers, err := newController(mgr, "observer", w.reconcileObserver)
+	observers, err := w.newController(mgr, "observer", w.reconcileObserver)
 	if err != nil {
 		return err
 	}
@@ -112,9 +115,9 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	return nil
 }
 
-func newController(mgr ctrl.Manager, name string, do reconcile.TypedFunc[request]) (controller.TypedController[request], error) {
+func (w *watcher) newController(mgr ctrl.Manager, name string, do reconcile.TypedFunc[request]) (controller.TypedController[request], error) {
 	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[request]{
-		Reconciler: do, MaxConcurrentReconciles: 8,
+		Reconciler: w.state.counting(name, do), MaxConcurrentReconciles: 8,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
 	})
 	if err != nil {
@@ -132,6 +135,7 @@ type watcher struct {
 	hub     hubclient.Client
 	starter Starter
 	resync  time.Duration
+	state   *state
 }
 
 // onCluster wakes a Cluster when it is new, changed or being deleted, and at each resync, which informers tell

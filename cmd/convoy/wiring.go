@@ -39,6 +39,7 @@ import (
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
+	"kumodo.io/convoy/internal/telemetry"
 	"kumodo.io/convoy/watcher"
 	"kumodo.io/convoy/worker"
 )
@@ -134,6 +135,9 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 		return nil, worker.Options{}, err
 	}
 	o.Logger = calm{temporallog.NewStructuredLogger(l)}
+	if o.MetricsHandler, err = telemetry.Metrics(ctrlmetrics.Registry); err != nil {
+		return nil, worker.Options{}, err
+	}
 	t, err := temporalclient.NewLazyClient(o)
 	if err != nil {
 		return nil, worker.Options{}, fmt.Errorf("client of Temporal: %w", err)
