@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -94,15 +95,19 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 	}
 	key := delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
 	options := startOptions(e.id, e.summary, e.attributes)
-	var err error
+	var (
+		run client.WorkflowRun
+		err error
+	)
 	if kick.Reason == delivery.KickResync && e.workflow == delivery.WorkflowRelease {
-		_, err = w.starter.ExecuteWorkflow(ctx, options, e.workflow, e.input(key)) // one that runs does not even notice
+		run, err = w.starter.ExecuteWorkflow(ctx, options, e.workflow, e.input(key)) // one that runs does not even notice
 	} else {
-		_, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
+		run, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("wake workflow %s: %w", e.id, err)
 	}
+	log.FromContext(ctx).V(1).Info("handed over", "runID", run.GetRunID())
 	return reconcile.Result{}, nil
 }
 

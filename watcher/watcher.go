@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/client"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +43,8 @@ type Options struct {
 	ResyncPeriod time.Duration
 	// WebhookAddress is where pushes are told of; empty for nowhere.
 	WebhookAddress string
+	// Tracer of handovers; nil for none.
+	Tracer trace.Tracer
 }
 
 // request is one reason to wake the workflow of one object.
@@ -63,7 +67,7 @@ const afterDeletion = 3 * time.Second
 
 // Setup adds the watcher to a manager.
 func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
-	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod, state: newState(mgr.GetClient(), mgr.Elected())}
+	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod, state: newState(mgr.GetClient(), mgr.Elected()), tracer: o.Tracer}
 	if err := metrics.Registry.Register(w.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -117,13 +121,34 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 
 func (w *watcher) newController(mgr ctrl.Manager, name string, do reconcile.TypedFunc[request]) (controller.TypedController[request], error) {
 	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[request]{
-		Reconciler: w.state.counting(name, do), MaxConcurrentReconciles: 8,
+		Reconciler: w.state.counting(name, w.traced(name, do)), MaxConcurrentReconciles: 8,
+		LogConstructor: func(req *request) logr.Logger { return logger(mgr.GetLogger(), name, req) },
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", name, err)
 	}
 	return c, nil
+}
+
+// logger names in each line what a change is about, as the lines of workflows and steps do.
+func logger(to logr.Logger, controller string, req *request) logr.Logger {
+	to = to.WithValues("controller", controller)
+	if req == nil {
+		return to
+	}
+	to = to.WithValues("reason", req.reason)
+	if controller == "source" {
+		return to.WithValues("workflowID", delivery.SourceWorkflowID(req.Name))
+	}
+	kind, id := "Cluster", delivery.ClusterWorkflowID(req.Namespace, req.Name)
+	switch controller {
+	case "release":
+		kind, id = "Release", delivery.ReleaseWorkflowID(req.Namespace, req.Name)
+	case "observer":
+		id = delivery.ObserverWorkflowID(req.Namespace, req.Name)
+	}
+	return to.WithValues("kind", kind, "namespace", req.Namespace, "name", req.Name, "workflowID", id)
 }
 
 // metadataOf watches a core kind without its content: Secrets must not be held in memory.
@@ -136,6 +161,7 @@ type watcher struct {
 	starter Starter
 	resync  time.Duration
 	state   *state
+	tracer  trace.Tracer
 }
 
 // onCluster wakes a Cluster when it is new, changed or being deleted, and at each resync, which informers tell

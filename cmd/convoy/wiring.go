@@ -71,7 +71,7 @@ func run(ctx context.Context, c *config) error {
 func options(c *config) fx.Option {
 	return fx.Options(
 		fx.Supply(c, c.Dial, c.Connect, c.Sources, c.Builds),
-		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTraces, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps),
 		activities.Module, worker.Module,
 		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
@@ -129,15 +129,16 @@ func guardMetrics(cfg *rest.Config) error {
 }
 
 // newTemporal returns a client that connects when it is first used, so that the process can start before Temporal.
-func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Client, worker.Options, error) {
+func newTemporal(lc fx.Lifecycle, c *config, traces telemetry.Traces, l *slog.Logger) (temporalclient.Client, worker.Options, error) {
 	o, err := c.Temporal.options()
 	if err != nil {
 		return nil, worker.Options{}, err
 	}
-	o.Logger = calm{temporallog.NewStructuredLogger(l)}
+	o.Logger = steps{temporallog.NewStructuredLogger(l)}
 	if o.MetricsHandler, err = telemetry.Metrics(ctrlmetrics.Registry); err != nil {
 		return nil, worker.Options{}, err
 	}
+	o.Interceptors = traces.Interceptors
 	t, err := temporalclient.NewLazyClient(o)
 	if err != nil {
 		return nil, worker.Options{}, fmt.Errorf("client of Temporal: %w", err)
@@ -150,17 +151,12 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	}, nil
 }
 
-// calm takes from the errors that the SDK logs those of steps that were cancelled, which is how a rollout is taken over.
-type calm struct{ temporallog.Logger }
-
-func (l calm) Error(message string, keyvals ...any) {
-	for _, v := range keyvals {
-		if err, ok := v.(error); ok && errors.Is(err, context.Canceled) {
-			l.Debug(message, keyvals...)
-			return
-		}
-	}
-	l.Logger.Error(message, keyvals...)
+// newTraces traces when the environment says where to.
+func newTraces(lc fx.Lifecycle, l *slog.Logger) (telemetry.Traces, error) {
+	ctx := context.Background() //nolint:forbidigo // exporters connect when there is something to send
+	t, err := telemetry.NewTraces(ctx, version, temporallog.NewStructuredLogger(l))
+	lc.Append(fx.StopHook(t.Stop))
+	return t, err
 }
 
 func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {
@@ -211,7 +207,7 @@ func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
 }
 
 // addRoles adds to the manager what this process does.
-func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Worker) error {
+func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, traces telemetry.Traces, w *worker.Worker) error {
 	ready := func(r *http.Request) error {
 		_, err := t.CheckHealth(r.Context(), &temporalclient.CheckHealthRequest{})
 		return err
@@ -225,7 +221,7 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Wo
 		}
 	}
 	if c.has(roleWatcher) {
-		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress})
+		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress, Tracer: traces.Tracer})
 	}
 	return nil
 }
