@@ -57,7 +57,7 @@ func NewTraces(ctx context.Context, version string, l log.Logger) (Traces, error
 		l.Warn("traces cannot be sent", "type", typeOf(err))
 	}))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
-	t, err := tracing(provider)
+	t, err := Tracing(provider)
 	t.Stop = provider.Shutdown
 	return t, err
 }
@@ -83,8 +83,8 @@ func exporterOf(ctx context.Context) (*otlptrace.Exporter, error) {
 	return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is neither http/protobuf nor grpc", protocol)
 }
 
-// tracing joins what the SDK traces into one trace for each pass and rollout.
-func tracing(provider trace.TracerProvider) (Traces, error) {
+// Tracing joins what the SDK traces into one trace for each pass and rollout.
+func Tracing(provider trace.TracerProvider) (Traces, error) {
 	tracer, err := opentelemetry.NewTracer(opentelemetry.TracerOptions{
 		Tracer: provider.Tracer("temporal-sdk-go"), TextMapPropagator: propagation.TraceContext{}, DisableBaggage: true,
 		SpanContextKey: spanKey{}, HeaderKey: header, AllowInvalidParentSpans: true, DisableQueryTracing: true, SpanStarter: startSpan,

@@ -44,7 +44,7 @@ func ran(t *testing.T, kind string, flow func(workflow.Context) error, step func
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	traces, err := tracing(provider)
+	traces, err := Tracing(provider)
 	if err != nil {
 		t.Fatal(err)
 	}
