@@ -158,12 +158,17 @@ func (s *scene) checkLines() {
 		}
 		var line map[string]any
 		s.must(json.Unmarshal([]byte(text), &line))
-		if level := line["level"]; level == "DEBUG" && line["workflowID"] == nil && line["controller"] == nil {
-			continue // the SDK's own, and what comes and goes with connections
+		level, _ := line["level"].(string)
+		debug := strings.HasPrefix(level, "DEBUG")
+		if debug && line["workflowID"] == nil {
+			continue // of libraries, such as those about Events and connections
 		}
 		needs := []string{"kind", "namespace", "name", "workflowID"}
 		if line["activityType"] != nil || line["workflowType"] != nil {
-			needs = append(needs, "runID", "traceID")
+			needs = append(needs, "runID")
+			if !debug { // the SDK's own lines about each command of a workflow know of no trace
+				needs = append(needs, "traceID")
+			}
 		}
 		for _, key := range needs {
 			if value, _ := line[key].(string); value == "" {
