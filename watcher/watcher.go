@@ -123,7 +123,7 @@ func (w *watcher) newController(mgr ctrl.Manager, name string, do reconcile.Type
 	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[request]{
 		Reconciler: w.state.counting(name, w.traced(name, do)), MaxConcurrentReconciles: 8,
 		LogConstructor: func(req *request) logr.Logger { return logger(mgr.GetLogger(), name, req) },
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
+		RateLimiter:    workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", name, err)
