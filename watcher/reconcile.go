@@ -93,7 +93,11 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 	if deleting {
 		kick.Reason = delivery.KickDeleting
 	}
-	key := delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
+	return reconcile.Result{}, w.wake(ctx, e, delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}, kick)
+}
+
+// wake tells the workflow of an object, which it starts when none runs.
+func (w *watcher) wake(ctx context.Context, e entity, key delivery.Key, kick delivery.Kick) error {
 	options := startOptions(e.id, e.summary, e.attributes)
 	var (
 		run client.WorkflowRun
@@ -105,10 +109,10 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 		run, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("wake workflow %s: %w", e.id, err)
+		return fmt.Errorf("wake workflow %s: %w", e.id, err)
 	}
 	log.FromContext(ctx).V(1).Info("handed over", "runID", run.GetRunID())
-	return reconcile.Result{}, nil
+	return nil
 }
 
 // startOptions are those of a workflow that lives as long as what it is about.
