@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.temporal.io/sdk/testsuite"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,7 +30,7 @@ func strict(t *testing.T, objects ...client.Object) (*Activities, client.WithWat
 	t.Cleanup(pool.Close)
 	return New(Deps{
 		Hub: hub, Clusters: pool, Ledger: apply.NewLedger(hub), Status: status.NewWriter(hub, events.NewFakeRecorder(8)),
-		Kicks: &kicks{}, ServiceAccounts: delivery.ServiceAccounts{Required: true},
+		Kicks: &kicks{}, Metrics: NewMetrics(), ServiceAccounts: delivery.ServiceAccounts{Required: true},
 	}), hub
 }
 
@@ -51,6 +52,9 @@ func TestARolloutWithoutTheServiceAccountThatIsRequiredEndsBeforeItAsksTheTarget
 	}
 	if err != nil || out.Phase != v1alpha1.RolloutFailed || out.Reason != v1alpha1.ReasonServiceAccountRequired {
 		t.Errorf("got %+v, %v", out, err)
+	}
+	if n := testutil.CollectAndCount(a.Metrics, "convoy_rollout_duration_seconds"); n != 1 {
+		t.Errorf("%d series of rollouts, want that of the one that failed", n)
 	}
 	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func newHookScene(t *testing.T, change func(*v1alpha1.Release), objects ...hubcl
 	permits := &hook.Permits{{Namespace: "default", Type: "Migrate", TaskQueue: "jobs"}}
 	s.acts = New(Deps{
 		Hub: s.hub, Ledger: apply.NewLedger(s.hub), Status: status.NewWriter(s.hub, events.NewFakeRecorder(64)), Workflows: s.flows, Permits: permits,
-		Sender: hook.NewSender(dial.New(dial.Policy{AllowLoopback: true})),
+		Metrics: NewMetrics(), Sender: hook.NewSender(dial.New(dial.Policy{AllowLoopback: true})),
 	})
 	var suite testsuite.WorkflowTestSuite
 	s.env = suite.NewTestActivityEnvironment()

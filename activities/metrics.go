@@ -9,11 +9,12 @@ import (
 	"kumodo.io/convoy/internal/delivery"
 )
 
-// Metrics are about the probes that this process made, and the Clusters that it observes. It is a prometheus.Collector.
+// Metrics are about the probes that this process made, the rollouts that it concluded, and the Clusters that it observes. It is a prometheus.Collector.
 type Metrics struct {
 	probes   *prometheus.CounterVec
 	failures *prometheus.GaugeVec
 	duration *prometheus.HistogramVec
+	rollouts *prometheus.HistogramVec
 	observer observerMetrics
 
 	mu   sync.Mutex
@@ -41,6 +42,10 @@ func NewMetrics() *Metrics {
 			Name: "convoy_cluster_probe_duration_seconds", Help: "Duration of probes, by the reason of their verdict.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60},
 		}, []string{"result"}),
+		rollouts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "convoy_rollout_duration_seconds", Help: "Time from the begin of a rollout to its end, by the phase that it ended in and the reason.",
+			Buckets: []float64{1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400},
+		}, []string{"phase", "reason"}),
 		observer: newObserverMetrics(),
 		seen:     map[names]time.Time{},
 	}
@@ -54,6 +59,11 @@ func (m *Metrics) probed(k delivery.Key, result string, took time.Duration, fail
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen[names{k.Namespace, k.Name}] = time.Now()
+}
+
+// concluded counts a rollout that has ended.
+func (m *Metrics) concluded(out StepResult, took time.Duration) {
+	m.rollouts.WithLabelValues(string(out.Phase), out.Reason).Observe(took.Seconds())
 }
 
 // forget drops the series of a Cluster that is gone.
@@ -86,6 +96,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.probes.Describe(to)
 	m.failures.Describe(to)
 	m.duration.Describe(to)
+	m.rollouts.Describe(to)
 	for _, c := range m.observer.all() {
 		c.Describe(to)
 	}
@@ -97,6 +108,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.probes.Collect(to)
 	m.failures.Collect(to)
 	m.duration.Collect(to)
+	m.rollouts.Collect(to)
 	for _, c := range m.observer.all() {
 		c.Collect(to)
 	}

@@ -71,6 +71,19 @@ convoy_cluster_probes_total{cluster="west",namespace="a",result="ProbeFailed"} 1
 	}
 }
 
+func TestRolloutsAreMeasuredByHowTheyEnded(t *testing.T) {
+	m := NewMetrics()
+	m.concluded(StepResult{Phase: PhaseFailed, Reason: "HealthTimeout", Message: "S3NT1NEL"}, 301*time.Second)
+	m.concluded(StepResult{Phase: "Succeeded", Reason: "Delivered"}, time.Second)
+	m.concluded(StepResult{Phase: "Succeeded", Reason: "Delivered"}, time.Minute)
+	if n := testutil.CollectAndCount(m, "convoy_rollout_duration_seconds"); n != 2 {
+		t.Errorf("%d series of rollouts, want one for each way to end", n)
+	}
+	if problems, err := testutil.CollectAndLint(m); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
 func TestAWaitEndsWhenItsClientIsReplaced(t *testing.T) {
 	c, token := registered()
 	pool := connect.NewPool(hubWith(t, interceptor.Funcs{}, c, token), dial.New(dial.Policy{}), connect.Options{})

@@ -360,9 +360,12 @@ func (a *Activities) conclude(ctx context.Context, s *step, out StepResult, chan
 		countPruned(r, out)
 		change(r)
 	})
-	if superseded {
-		return StepResult{Superseded: true}, err
+	if superseded || err != nil {
+		return StepResult{Superseded: superseded}, err
 	}
+	took := time.Since(s.release.Status.Rollout.StartTime.Time)
+	a.Metrics.concluded(out, took)
+	activity.GetLogger(ctx).Info("the rollout has ended", "rollout", s.in.Number, "phase", out.Phase, "reason", out.Reason, "seconds", took.Seconds())
 	out.Leftovers = len(s.release.Status.Leftovers)
 	return out, err
 }

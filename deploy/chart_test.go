@@ -108,6 +108,7 @@ nodeSelector: {kubernetes.io/os: linux}
 tolerations: [{key: infra, operator: Exists}]
 affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 priorityClassName: system-cluster-critical
+extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://collector.traces.svc:4318"}, {name: KEY, valueFrom: {secretKeyRef: {name: traces, key: key}}}]
 `
 
 // A field that the API server does not know is refused, and not dropped: the API server would do that with a slip of the pen.
@@ -127,6 +128,36 @@ func TestAnAPIServerTakesTheChartWithWhateverValues(t *testing.T) {
 	}
 }
 
+func TestTheOperatorOfPrometheusIsToldWhenItIsThere(t *testing.T) {
+	const values = `
+crds: {enabled: false}
+metrics:
+  podMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
+  prometheusRule: {enabled: true, labels: {release: prometheus}}
+`
+	objects := byName(t, rendered(t, values))
+	without := byName(t, rendered(t, "crds: {enabled: false}"))
+	if len(objects) != len(without)+2 {
+		t.Errorf("%d objects, and without the operator %d", len(objects), len(without))
+	}
+	name := " " + deploy.Namespace + "/convoy"
+	monitor := unstructured.Unstructured{Object: objects["PodMonitor"+name]}
+	ends, _, err := unstructured.NestedSlice(monitor.Object, "spec", "podMetricsEndpoints")
+	want := []any{map[string]any{"port": "metrics", "interval": "15s", "honorLabels": true}}
+	if diff := cmp.Diff(want, ends); err != nil || diff != "" || monitor.GetLabels()["release"] != "prometheus" {
+		t.Errorf("the PodMonitor has %v, %v; (-want +got):\n%s", monitor.GetLabels(), err, diff)
+	}
+	rule := unstructured.Unstructured{Object: objects["PrometheusRule"+name]}
+	text, err := os.ReadFile("monitoring/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := settings(t, string(text))
+	if diff := cmp.Diff(alerts, rule.Object["spec"]); diff != "" || rule.GetLabels()["release"] != "prometheus" {
+		t.Errorf("run make generate: the PrometheusRule has %v, and not the alerts (-want +got):\n%s", rule.GetLabels(), diff)
+	}
+}
+
 func TestValuesOfTheChartThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	for values, want := range map[string]string{
 		"replicas: 3":                                      "'replicas' not allowed",
@@ -135,6 +166,8 @@ func TestValuesOfTheChartThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		"extraArgs: [verbose]":                             "/extraArgs/0",
 		"temporal: {address: temporal}":                    "/temporal/address",
 		"temporal: {namespace: ''}":                        "/temporal/namespace",
+		"metrics: {podMonitor: {interval: often}}":         "/metrics/podMonitor/interval",
+		"extraEnv: [{value: nameless}]":                    "/extraEnv/0",
 		"temporal: {tls: {caSecret: {name: temporal-ca}}}": "set temporal.tls.enabled",
 	} {
 		_, err := deploy.Render(deploy.Namespace, settings(t, values))

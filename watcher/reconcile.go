@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	hubclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kumodo.io/convoy/api/v1alpha1"
@@ -92,19 +93,29 @@ func (w *watcher) hand(ctx context.Context, req request, o hubclient.Object, des
 	if deleting {
 		kick.Reason = delivery.KickDeleting
 	}
-	key := delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
-	options := startOptions(e.id, e.summary, e.attributes)
-	var err error
-	if kick.Reason == delivery.KickResync && e.workflow == delivery.WorkflowRelease {
-		_, err = w.starter.ExecuteWorkflow(ctx, options, e.workflow, e.input(key)) // one that runs does not even notice
-	} else {
-		_, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
-	}
-	if err != nil {
-		err = fmt.Errorf("wake workflow %s: %w", e.id, err)
+	if err := w.wake(ctx, e, delivery.Key{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}, kick); err != nil {
 		return reconcile.Result{}, errors.Join(err, w.overdue.missed(ctx, e.id, o, kick.Reason))
 	}
 	return reconcile.Result{}, w.overdue.over(ctx, e.id, o)
+}
+
+// wake tells the workflow of an object, which it starts when none runs.
+func (w *watcher) wake(ctx context.Context, e entity, key delivery.Key, kick delivery.Kick) error {
+	options := startOptions(e.id, e.summary, e.attributes)
+	var (
+		run client.WorkflowRun
+		err error
+	)
+	if kick.Reason == delivery.KickResync && e.workflow == delivery.WorkflowRelease {
+		run, err = w.starter.ExecuteWorkflow(ctx, options, e.workflow, e.input(key)) // one that runs does not even notice
+	} else {
+		run, err = w.starter.SignalWithStartWorkflow(ctx, e.id, delivery.SignalKick, kick, options, e.workflow, e.input(key))
+	}
+	if err != nil {
+		return fmt.Errorf("wake workflow %s: %w", e.id, err)
+	}
+	log.FromContext(ctx).V(1).Info("handed over", "runID", run.GetRunID())
+	return nil
 }
 
 // startOptions are those of a workflow that lives as long as what it is about.

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/client"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +47,8 @@ type Options struct {
 	Claimed func() error
 	// Notices tell people of changes that Temporal cannot be told of.
 	Notices Notices
+	// Tracer of handovers; nil for none.
+	Tracer trace.Tracer
 }
 
 // request is one reason to wake the workflow of one object.
@@ -68,7 +72,13 @@ const afterDeletion = 3 * time.Second
 // Setup adds the watcher to a manager.
 func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	starter = &gate{Starter: starter, claimed: o.Claimed}
-	w := &watcher{hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod, overdue: &overdue{notices: o.Notices}}
+	w := &watcher{
+		hub: mgr.GetClient(), starter: starter, resync: o.ResyncPeriod, overdue: &overdue{notices: o.Notices},
+		state: newState(mgr.GetClient(), mgr.Elected()), tracer: o.Tracer,
+	}
+	if err := metrics.Registry.Register(w.state); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	if err := w.index(mgr); err != nil {
 		return err
 	}
@@ -77,19 +87,19 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 			return err
 		}
 	}
-	clusters, err := newController(mgr, "cluster", w.reconcileCluster)
+	clusters, err := w.newController(mgr, "cluster", w.reconcileCluster)
 	if err != nil {
 		return err
 	}
-	releases, err := newController(mgr, "release", w.reconcileRelease)
+	releases, err := w.newController(mgr, "release", w.reconcileRelease)
 	if err != nil {
 		return err
 	}
-	polls, err := newController(mgr, "source", w.reconcileSource)
+	polls, err := w.newController(mgr, "source", w.reconcileSource)
 	if err != nil {
 		return err
 	}
-	observers, err := newController(mgr, "observer", w.reconcileObserver)
+	observers, err := w.newController(mgr, "observer", w.reconcileObserver)
 	if err != nil {
 		return err
 	}
@@ -117,15 +127,36 @@ func Setup(mgr ctrl.Manager, starter Starter, o Options) error {
 	return nil
 }
 
-func newController(mgr ctrl.Manager, name string, do reconcile.TypedFunc[request]) (controller.TypedController[request], error) {
+func (w *watcher) newController(mgr ctrl.Manager, name string, do reconcile.TypedFunc[request]) (controller.TypedController[request], error) {
 	c, err := controller.NewTyped(name, mgr, controller.TypedOptions[request]{
-		Reconciler: do, MaxConcurrentReconciles: 8,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
+		Reconciler: w.state.counting(name, w.traced(name, do)), MaxConcurrentReconciles: 8,
+		LogConstructor: func(req *request) logr.Logger { return logger(mgr.GetLogger(), name, req) },
+		RateLimiter:    workqueue.NewTypedItemExponentialFailureRateLimiter[request](250*time.Millisecond, 30*time.Second),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", name, err)
 	}
 	return c, nil
+}
+
+// logger names in each line what a change is about, as the lines of workflows and steps do.
+func logger(to logr.Logger, controller string, req *request) logr.Logger {
+	to = to.WithValues("controller", controller)
+	if req == nil {
+		return to
+	}
+	to = to.WithValues("reason", req.reason)
+	if controller == "source" {
+		return to.WithValues("workflowID", delivery.SourceWorkflowID(req.Name))
+	}
+	kind, id := "Cluster", delivery.ClusterWorkflowID(req.Namespace, req.Name)
+	switch controller {
+	case "release":
+		kind, id = "Release", delivery.ReleaseWorkflowID(req.Namespace, req.Name)
+	case "observer":
+		id = delivery.ObserverWorkflowID(req.Namespace, req.Name)
+	}
+	return to.WithValues("kind", kind, "namespace", req.Namespace, "name", req.Name, "workflowID", id)
 }
 
 // metadataOf watches a core kind without its content: Secrets must not be held in memory.
@@ -138,6 +169,8 @@ type watcher struct {
 	starter Starter
 	resync  time.Duration
 	overdue *overdue
+	state   *state
+	tracer  trace.Tracer
 }
 
 // onCluster wakes a Cluster when it is new, changed or being deleted, and at each resync, which informers tell

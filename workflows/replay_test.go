@@ -6,12 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/sdk/trace"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"kumodo.io/convoy/internal/delivery"
+	"kumodo.io/convoy/internal/telemetry"
 	"kumodo.io/convoy/workflows"
 )
 
@@ -28,8 +31,10 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			history := readHistory(t, file)
 			seen[history.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName()] = true
-			if err := newReplayer(t).ReplayWorkflowHistory(nil, history); err != nil {
-				t.Error(err)
+			for name, replayer := range map[string]worker.WorkflowReplayer{"bare": newReplayer(t), "traced": newReplayer(t, traced(t)...)} {
+				if err := replayer.ReplayWorkflowHistory(nil, history); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
 			}
 		})
 	}
@@ -54,10 +59,25 @@ func readHistory(t *testing.T, path string) *historypb.History {
 	return history
 }
 
-// newReplayer knows the workflows under the names that histories hold, as worker.Register gives them.
-func newReplayer(t *testing.T) worker.WorkflowReplayer {
+// traced are the interceptors of a worker that traces, which was not when the histories were recorded.
+func traced(t *testing.T) (around []interceptor.WorkerInterceptor) {
 	t.Helper()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableRegistrationAliasing: true})
+	traces, err := telemetry.Tracing(trace.NewTracerProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range traces.Interceptors {
+		around = append(around, i.(interceptor.WorkerInterceptor))
+	}
+	return around
+}
+
+// newReplayer knows the workflows under the names that histories hold, as worker.Register gives them.
+func newReplayer(t *testing.T, around ...interceptor.WorkerInterceptor) worker.WorkflowReplayer {
+	t.Helper()
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DisableRegistrationAliasing: true, Interceptors: around,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ import (
 	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/source"
 	"kumodo.io/convoy/internal/status"
+	"kumodo.io/convoy/internal/telemetry"
 	"kumodo.io/convoy/watcher"
 	"kumodo.io/convoy/worker"
 )
@@ -70,7 +71,7 @@ func run(ctx context.Context, c *config) error {
 func options(c *config) fx.Option {
 	return fx.Options(
 		fx.Supply(c, c.Dial, c.Connect, c.Sources, c.Builds),
-		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps, newClaim),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTraces, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps, newClaim),
 		activities.Module, worker.Module,
 		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
@@ -128,12 +129,16 @@ func guardMetrics(cfg *rest.Config) error {
 }
 
 // newTemporal returns a client that connects when it is first used, so that the process can start before Temporal.
-func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Client, worker.Options, error) {
+func newTemporal(lc fx.Lifecycle, c *config, traces telemetry.Traces, l *slog.Logger) (temporalclient.Client, worker.Options, error) {
 	o, err := c.Temporal.options()
 	if err != nil {
 		return nil, worker.Options{}, err
 	}
-	o.Logger = calm{temporallog.NewStructuredLogger(l)}
+	o.Logger = steps{temporallog.NewStructuredLogger(l)}
+	if o.MetricsHandler, err = telemetry.Metrics(ctrlmetrics.Registry); err != nil {
+		return nil, worker.Options{}, err
+	}
+	o.Interceptors = traces.Interceptors
 	t, err := temporalclient.NewLazyClient(o)
 	if err != nil {
 		return nil, worker.Options{}, fmt.Errorf("client of Temporal: %w", err)
@@ -146,17 +151,12 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	}, nil
 }
 
-// calm takes from the errors that the SDK logs those of steps that were cancelled, which is how a rollout is taken over.
-type calm struct{ temporallog.Logger }
-
-func (l calm) Error(message string, keyvals ...any) {
-	for _, v := range keyvals {
-		if err, ok := v.(error); ok && errors.Is(err, context.Canceled) {
-			l.Debug(message, keyvals...)
-			return
-		}
-	}
-	l.Logger.Error(message, keyvals...)
+// newTraces traces when the environment says where to.
+func newTraces(lc fx.Lifecycle, l *slog.Logger) (telemetry.Traces, error) {
+	ctx := context.Background() //nolint:forbidigo // exporters connect when there is something to send
+	t, err := telemetry.NewTraces(ctx, version, temporallog.NewStructuredLogger(l))
+	lc.Append(fx.StopHook(t.Stop))
+	return t, err
 }
 
 func newManager(c *config, cfg *rest.Config, s *runtime.Scheme) (ctrl.Manager, error) {
@@ -212,7 +212,7 @@ func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
 }
 
 // addRoles adds to the manager what this process does.
-func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, claim *worker.Claim, w *worker.Worker, recorder events.EventRecorder) error {
+func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, traces telemetry.Traces, claim *worker.Claim, w *worker.Worker, recorder events.EventRecorder) error {
 	ready := func(r *http.Request) error {
 		if err := claim.Made(); err != nil {
 			return err
@@ -233,7 +233,7 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, claim *worke
 	}
 	if c.has(roleWatcher) {
 		return watcher.Setup(mgr, t, watcher.Options{
-			ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress, Claimed: claim.Made,
+			ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress, Claimed: claim.Made, Tracer: traces.Tracer,
 			// What it writes is no verdict, so the cache will do: a write upon an old state is refused, and tried again.
 			Notices: status.NewWriter(mgr.GetClient(), recorder),
 		})

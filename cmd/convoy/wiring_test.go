@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,12 +39,40 @@ func TestEverythingThatARoleNeedsIsProvided(t *testing.T) {
 
 func TestAStepThatWasCancelledIsNoErrorInTheLog(t *testing.T) {
 	var out strings.Builder
-	l := calm{temporallog.NewStructuredLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))}
+	l := steps{temporallog.NewStructuredLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))}
 	l.Error("Activity error.", "Attempt", 1, "Error", fmt.Errorf("run: %w", context.Canceled))
 	l.Error("Activity error.", "Error", errors.New("refused"))
 	lines := strings.Split(out.String(), "\n")
 	if !strings.Contains(lines[0], "level=DEBUG") || !strings.Contains(lines[1], "level=ERROR") {
 		t.Errorf("the log has %s", out.String())
+	}
+}
+
+func TestLinesOfStepsNameTheObjectAsThoseOfTheWatcherDo(t *testing.T) {
+	for id, want := range map[string]map[string]any{
+		"rollout/team/web/3": {"kind": "Release", "namespace": "team", "name": "web"},
+		"release/team/web":   {"kind": "Release", "namespace": "team", "name": "web"},
+		"observer/team/east": {"kind": "Cluster", "namespace": "team", "name": "east"},
+		"cluster/team/east":  {"kind": "Cluster", "namespace": "team", "name": "east"},
+		"source/abc":         {},
+	} {
+		var out strings.Builder
+		l := temporallog.With(steps{temporallog.NewStructuredLogger(slog.New(slog.NewJSONHandler(&out, nil)))},
+			"Namespace", "hub", "TaskQueue", "convoy-apply", "WorkflowID", id, "RunID", "r-1", "ActivityType", "ApplyObjects", "Attempt", 2)
+		l.Warn("retrying", "Error", errors.New("refused"))
+		var line map[string]any
+		if err := json.Unmarshal([]byte(out.String()), &line); err != nil {
+			t.Fatal(err)
+		}
+		delete(line, "time")
+		whole := map[string]any{
+			"level": "WARN", "msg": "retrying", "temporalNamespace": "hub", "taskQueue": "convoy-apply", "workflowID": id, "runID": "r-1",
+			"activityType": "ApplyObjects", "attempt": 2., "error": "refused",
+		}
+		maps.Copy(whole, want)
+		if diff := cmp.Diff(whole, line); diff != "" {
+			t.Errorf("a line of %s (-want +got):\n%s", id, diff)
+		}
 	}
 }
 

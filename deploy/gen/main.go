@@ -1,5 +1,5 @@
-// Command gen writes what in deploy follows from something else: the CRDs of the chart, from deploy/crd, and the kustomize
-// base, from the chart with its own values. It decides nothing about either. make generate calls it, at the root of the
+// Command gen writes what in deploy follows from something else: the CRDs and alerts of the chart, from deploy/crd and
+// deploy/monitoring, and the kustomize base, from the chart with its own values. It decides nothing about either. make generate calls it, at the root of the
 // repository, after the CRDs.
 package main
 
@@ -20,7 +20,7 @@ const keep = "\n    helm.sh/resource-policy: keep"
 func main() {
 	root := flag.String("root", ".", "root of the repository")
 	flag.Parse()
-	for _, write := range []func(string) error{writeCRDs, writeBase} {
+	for _, write := range []func(string) error{writeCRDs, writeAlerts, writeBase} {
 		if err := write(filepath.Join(*root, "deploy")); err != nil {
 			slog.Error("deploy was not written", "error", err)
 			os.Exit(1)
@@ -49,6 +49,15 @@ func writeCRDs(folder string) error {
 		}
 	}
 	return nil
+}
+
+// writeAlerts copies the alerts into the chart.
+func writeAlerts(folder string) error {
+	rules, err := os.ReadFile(filepath.Join(folder, "monitoring", "alerts.yaml"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "chart", "alerts.yaml"), rules, 0o644)
 }
 
 // writeBase writes one file for each template.

@@ -12,11 +12,12 @@ import (
 )
 
 // calm is a site whose convoy probes by itself every ten minutes only, and makes one such probe a second at the most. The
-// first test that needs it starts it. Its targets are the shared ones.
+// first test that needs it starts it. Its targets are the shared ones. Unlike the shared one, it sends traces, and logs more.
 var calm struct {
-	once sync.Once
-	site site
-	err  error
+	once   sync.Once
+	site   site
+	traces *traces // what its convoy sends
+	err    error
 }
 
 // newCalmScene makes a namespace on the hub of the calm site, for a test that runs beside others.
@@ -44,10 +45,14 @@ func startCalm() error {
 	}
 	calm.site = at
 	calm.site.convoy, err = newConvoy("calm", "--kubeconfig="+at.hubFile, "--temporal-address="+e.Temporal.Address,
-		"--resync-period=10m", "--probes-per-second=1")
+		"--resync-period=10m", "--probes-per-second=1", "--verbose")
 	if err != nil {
 		return err
 	}
+	if calm.traces, err = receiveTraces(); err != nil {
+		return err
+	}
+	calm.site.convoy.env = calm.traces.settings()
 	return calm.site.convoy.start(ctx)
 }
 
@@ -67,6 +72,11 @@ func stopCalm() error {
 	}
 	if calm.site.temporal != nil {
 		calm.site.temporal.Close()
+	}
+	if calm.traces != nil {
+		if err := calm.traces.stop(); err != nil {
+			return err
+		}
 	}
 	return calm.site.local.Stop()
 }

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -117,6 +118,16 @@ func ObserverWorkflowID(namespace, name string) string { return "observer/" + na
 
 // SourceWorkflowID is the ID of the workflow that polls a source, by the ID of the poll.
 func SourceWorkflowID(poll string) string { return "source/" + poll }
+
+// ObjectOf is what kind of object on the hub a workflow is about, and which; no kind when it is about none.
+func ObjectOf(workflowID string) (kind string, object Key) {
+	parts := strings.Split(workflowID, "/")
+	if len(parts) < 3 {
+		return "", Key{}
+	}
+	kinds := map[string]string{"cluster": "Cluster", "observer": "Cluster", "release": "Release", "rollout": "Release"}
+	return kinds[parts[0]], Key{Namespace: parts[1], Name: parts[2]}
+}
 
 // ClusterInput starts the workflow of a Cluster, or its next run.
 type ClusterInput struct {

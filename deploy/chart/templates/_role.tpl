@@ -89,6 +89,9 @@ spec:
         {{- end }}
         env:
         {{- include "convoy.temporal.env" .root.Values.temporal | nindent 8 }}
+        {{- with .root.Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
         ports:
         - {name: metrics, containerPort: 8080}
         - {name: probes, containerPort: 8081}
