@@ -4,7 +4,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	_ "time/tzdata" // windows name time zones, and the image has no database of them
@@ -14,9 +13,6 @@ import (
 	"kumodo.io/convoy/internal/cli"
 	"kumodo.io/convoy/internal/render"
 )
-
-// version is set when a release is built.
-var version = "dev"
 
 func main() {
 	render.ServeBuilds()
@@ -38,11 +34,4 @@ func rootCommand(name string) *cobra.Command {
 		command.Example = strings.ReplaceAll(command.Example, "convoy ", name+" ")
 	}
 	return root
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
-	}
 }

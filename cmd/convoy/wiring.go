@@ -133,6 +133,10 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	if err != nil {
 		return nil, worker.Options{}, err
 	}
+	version, err := workerVersion(os.Getenv)
+	if err != nil {
+		return nil, worker.Options{}, err
+	}
 	o.Logger = calm{temporallog.NewStructuredLogger(l)}
 	t, err := temporalclient.NewLazyClient(o)
 	if err != nil {
@@ -142,7 +146,7 @@ func newTemporal(lc fx.Lifecycle, c *config, l *slog.Logger) (temporalclient.Cli
 	return t, worker.Options{
 		Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout,
 		Steps: c.has(roleWorker), Observes: c.has(roleObserver), ObserverClusters: c.ObserverClusters,
-		Logger: o.Logger,
+		Version: version, RoutingPeriod: 5 * time.Second, Logger: o.Logger,
 	}, nil
 }
 
@@ -218,6 +222,9 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Wo
 	if c.has(roleWorker) || c.has(roleObserver) {
 		if err := mgr.Add(w); err != nil {
 			return fmt.Errorf("worker: %w", err)
+		}
+		if err := mgr.AddReadyzCheck("version", func(*http.Request) error { return w.CheckVersion() }); err != nil {
+			return fmt.Errorf("readiness check: %w", err)
 		}
 	}
 	if c.has(roleWatcher) {

@@ -190,7 +190,7 @@ func (a *answer) write(out io.Writer, now time.Time) error {
 		pairs = append(pairs, a.Hooks[i].facts(now)...)
 	}
 	for _, e := range a.Executions {
-		pairs = append(pairs, "Workflow", e.Workflow+", "+strings.ToLower(e.Status)+", run "+e.Run)
+		pairs = append(pairs, "Workflow", e.Workflow+", "+strings.ToLower(e.Status)+", run "+e.Run, "Version", e.Version, "Blocked", e.Blocked)
 		for _, s := range e.Steps {
 			pairs = append(pairs, s.facts(now)...)
 		}
