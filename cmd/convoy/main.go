@@ -1,6 +1,7 @@
 // Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller, `convoy install`
-// prints what installs it on a hub, `convoy render` prints what a Release renders to, and the other commands show what
-// convoy does and tell it what to do, also as `kubectl convoy`.
+// prints what installs it on a hub, `convoy preflight` says whether this build can take over from the one that runs, `convoy
+// render` prints what a Release renders to, and the other commands show what convoy does and tell it what to do, also as
+// `kubectl convoy`.
 package main
 
 import (
@@ -28,7 +29,7 @@ func rootCommand(name string) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), renderCommand(), installCommand(), versionCommand())
+	root.AddCommand(runCommand(), renderCommand(), installCommand(), preflightCommand(), versionCommand())
 	root.AddCommand(people()...)
 	for _, command := range root.Commands() {
 		command.Example = strings.ReplaceAll(command.Example, "convoy ", name+" ")

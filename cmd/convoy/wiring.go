@@ -70,7 +70,7 @@ func run(ctx context.Context, c *config) error {
 func options(c *config) fx.Option {
 	return fx.Options(
 		fx.Supply(c, c.Dial, c.Connect, c.Sources, c.Builds),
-		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTemporal, newManager, newHubClient, newRecorder, newKinds, dial.New, newDeps),
 		activities.Module, worker.Module,
 		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
@@ -211,7 +211,7 @@ func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
 }
 
 // addRoles adds to the manager what this process does.
-func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Worker) error {
+func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Worker, k *kinds) error {
 	ready := func(r *http.Request) error {
 		_, err := t.CheckHealth(r.Context(), &temporalclient.CheckHealthRequest{})
 		return err
@@ -220,15 +220,25 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, w *worker.Wo
 		return fmt.Errorf("readiness check: %w", err)
 	}
 	if c.has(roleWorker) || c.has(roleObserver) {
-		if err := mgr.Add(w); err != nil {
-			return fmt.Errorf("worker: %w", err)
-		}
-		if err := mgr.AddReadyzCheck("version", func(*http.Request) error { return w.CheckVersion() }); err != nil {
-			return fmt.Errorf("readiness check: %w", err)
+		if err := addWorker(mgr, w, k); err != nil {
+			return err
 		}
 	}
 	if c.has(roleWatcher) {
 		return watcher.Setup(mgr, t, watcher.Options{ResyncPeriod: c.ResyncPeriod, WebhookAddress: c.WebhookAddress})
+	}
+	return nil
+}
+
+// addWorker adds the worker, with what has to be before it does anything that the process before it could be ended for.
+func addWorker(mgr ctrl.Manager, w *worker.Worker, k *kinds) error {
+	if err := mgr.Add(&after{w, k}); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	for name, check := range map[string]func() error{"version": w.CheckVersion, "crds": k.ready} {
+		if err := mgr.AddReadyzCheck(name, func(*http.Request) error { return check() }); err != nil {
+			return fmt.Errorf("readiness check: %w", err)
+		}
 	}
 	return nil
 }
