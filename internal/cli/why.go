@@ -54,6 +54,7 @@ the same. The environment and the flags for Temporal are those of convoy run.`),
 		Example: "  convoy why release podinfo\n  convoy why cluster east -o json", Args: cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind, clusterKind)
 	s.Temporal.Bind(cmd.Flags())
 	output.bind(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
