@@ -72,7 +72,7 @@ func TestAVersionedWorkerSaysWhetherItGetsWorkAndHow(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.followRouting(ctx)
 		next := func(d time.Duration) string {
-			time.Sleep(d)
+			<-time.After(d)
 			synctest.Wait()
 			lines := strings.Join(logger.lines, "\n")
 			logger.lines = nil

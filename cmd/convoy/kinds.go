@@ -87,9 +87,9 @@ func (k *kinds) ready() error {
 	return nil
 }
 
-// await waits until the hub lacks nothing. What older CRDs do not know, a hub drops without a word, and with it what convoy must not
+// await waits until the hub lacks nothing, or ctx is done. What older CRDs do not know, a hub drops without a word, and with it what convoy must not
 // forget. A process that waits goes on once they are upgraded; and it is not ready, which leaves the pods of before at work.
-func (k *kinds) await(ctx context.Context) {
+func (k *kinds) await(ctx context.Context) (found bool) {
 	var said time.Time
 	for {
 		missing, err := lacks(k.openapi, k.own)
@@ -99,7 +99,7 @@ func (k *kinds) await(ctx context.Context) {
 		}
 		if err == nil && len(missing) == 0 {
 			k.found.Store(true)
-			return
+			return true
 		}
 		if time.Since(said) >= time.Minute {
 			said = time.Now()
@@ -109,7 +109,7 @@ func (k *kinds) await(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return
+			return false
 		case <-timer.C:
 		}
 	}
@@ -141,8 +141,8 @@ type after struct {
 
 // Start waits for the kinds.
 func (a *after) Start(ctx context.Context) error {
-	if a.kinds.await(ctx); ctx.Err() != nil {
-		return nil
+	if !a.kinds.await(ctx) {
+		return nil // ctx is done
 	}
 	return a.Runnable.Start(ctx)
 }

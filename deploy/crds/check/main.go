@@ -32,7 +32,7 @@ func main() {
 	root := flag.String("root", ".", "root of the repository")
 	base := flag.String("base", "", "commit to compare with; else the newest tag, or what was before the last change")
 	flag.Parse()
-	if err := check(context.Background(), repository(*root), *base, os.Stdout); err != nil {
+	if err := check(context.Background(), repository(*root), *base, os.Stdout); err != nil { //nolint:forbidigo // the lifetime of the process
 		fmt.Fprintln(os.Stderr, "crds:", err)
 		os.Exit(1)
 	}
