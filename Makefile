@@ -53,9 +53,10 @@ lint: bin/golangci-lint bin/workflowcheck ## checks the code's rules
 	@for module in $(MODULES); do echo "lint: $$module"; (cd $$module && $(BIN)/golangci-lint run ./...); done
 	bin/workflowcheck ./workflows/...
 
-verify: generate ## checks that what is generated is committed and that the modules are tidy
+verify: generate ## checks that what is generated is committed, that the modules are tidy, and that an upgrade of the CRDs breaks nothing
 	@for module in $(ALL_MODULES); do echo "verify: $$module/go.mod"; (cd $$module && go mod tidy -diff); done
 	@! grep -n 'go.temporal.io/server' go.mod || { echo "verify: the product must not hold the Temporal server"; exit 1; }
+	@go run ./deploy/crds/check $(BASE:%=-base %)
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: commit these files"; exit 1; }
 
 # Nothing is taken from the cache: go does not know that the end-to-end tests run bin/convoy-race. The packages of dev run one

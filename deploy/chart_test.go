@@ -100,6 +100,7 @@ image: convoy@sha256:` + "012345678901234567890123456789012345678901234567890123
 imagePullSecrets: [{name: pull}]
 temporal:
   apiKeySecret: {name: temporal-key, key: token}
+  deployment: {name: convoy, buildID: b7}
   tls: {enabled: true, serverName: temporal, caSecret: {name: temporal-ca}, clientSecret: {name: temporal-client}}
 extraArgs: [--deny-addresses=10.0.0.0/8]
 watcher: {extraArgs: [--resync-period=5m], webhooks: {enabled: true}}
@@ -160,19 +161,57 @@ metrics:
 
 func TestValuesOfTheChartThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	for values, want := range map[string]string{
-		"replicas: 3":                                      "'replicas' not allowed",
-		"worker: {webhooks: {enabled: true}}":              "'webhooks' not allowed",
-		"worker: {replicas: -1}":                           "/worker/replicas",
-		"extraArgs: [verbose]":                             "/extraArgs/0",
-		"temporal: {address: temporal}":                    "/temporal/address",
-		"temporal: {namespace: ''}":                        "/temporal/namespace",
-		"metrics: {podMonitor: {interval: often}}":         "/metrics/podMonitor/interval",
-		"extraEnv: [{value: nameless}]":                    "/extraEnv/0",
-		"temporal: {tls: {caSecret: {name: temporal-ca}}}": "set temporal.tls.enabled",
+		"replicas: 3":                                                          "'replicas' not allowed",
+		"worker: {webhooks: {enabled: true}}":                                  "'webhooks' not allowed",
+		"worker: {replicas: -1}":                                               "/worker/replicas",
+		"extraArgs: [verbose]":                                                 "/extraArgs/0",
+		"temporal: {address: temporal}":                                        "/temporal/address",
+		"temporal: {namespace: ''}":                                            "/temporal/namespace",
+		"temporal: {tls: {caSecret: {name: temporal-ca}}}":                     "set temporal.tls.enabled",
+		"temporal: {deployment: {buildID: v1}}":                                "temporal.deployment.name is not",
+		"temporal: {deployment: {name: a.b}}":                                  "/temporal/deployment/name",
+		"temporal: {deployment: {name: convoy}}":                               "temporal.deployment: the tag of the image convoy:latest does not tell builds apart",
+		"{image: 'local:5000/convoy', temporal: {deployment: {name: convoy}}}": "set temporal.deployment.buildID",
+		"metrics: {podMonitor: {interval: often}}":                             "/metrics/podMonitor/interval",
+		"extraEnv: [{value: nameless}]":                                        "/extraEnv/0",
 	} {
 		_, err := deploy.Render(deploy.Namespace, settings(t, values))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", values, err, want)
+		}
+	}
+}
+
+func TestWorkersAreAVersionOfADeploymentWhenItHasAName(t *testing.T) {
+	for values, want := range map[string]string{
+		"image: convoy:v1": "",
+		"{image: 'local:5000/convoy:v1', temporal: {deployment: {name: convoy}}}":                            "convoy v1",
+		"{image: 'convoy@sha256:0123abc', temporal: {deployment: {name: convoy}}}":                           "convoy 0123abc",
+		"{image: 'convoy:latest', temporal: {deployment: {name: convoy, buildID: b7}}}":                      "convoy b7",
+		"{image: 'convoy:v1', temporal: {deployment: {name: convoy, buildID: '7'}}, worker: {replicas: 20}}": "convoy 7",
+	} {
+		for _, o := range rendered(t, values) {
+			if o.GetKind() != "Deployment" {
+				continue
+			}
+			containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var is []string
+			for _, v := range containers[0].(map[string]any)["env"].([]any) {
+				v := v.(map[string]any)
+				if v["name"] == "TEMPORAL_DEPLOYMENT_NAME" || v["name"] == "TEMPORAL_WORKER_BUILD_ID" {
+					is = append(is, v["value"].(string))
+				}
+			}
+			want := want
+			if o.GetName() == "convoy-watcher" {
+				want = ""
+			}
+			if got := strings.Join(is, " "); got != want {
+				t.Errorf("%s: %s is %q, want %q", values, o.GetName(), got, want)
+			}
 		}
 	}
 }

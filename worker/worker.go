@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -30,6 +31,9 @@ type Options struct {
 	// Steps runs the workflows and their steps, Observes the observers of Clusters, of which ObserverClusters at once.
 	Steps, Observes  bool
 	ObserverClusters int
+	// Version is what the workers of all queues work as. RoutingPeriod is how often Temporal is asked whether it gives them work.
+	Version       Version
+	RoutingPeriod time.Duration
 	// StopTimeout is how long running activities may go on when the process stops.
 	StopTimeout time.Duration
 	// Logger is the one of the Temporal client.
@@ -42,6 +46,7 @@ type Worker struct {
 	options  Options
 	acts     *activities.Activities
 	claim    *Claim
+	chosen   atomic.Bool // whether Temporal has given work to the version
 }
 
 // New returns a worker that is not running yet. It takes no task before the claim is made.
@@ -75,6 +80,13 @@ func (w *Worker) Start(ctx context.Context) error {
 			return fmt.Errorf("start worker: %w", err)
 		}
 		running = append(running, q)
+	}
+	if w.options.Version != (Version{}) {
+		following, end := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		defer done.Wait()
+		defer end()
+		done.Go(func() { w.followRouting(following) })
 	}
 	select {
 	case <-ctx.Done():
@@ -123,6 +135,7 @@ func (w *Worker) queues(fatal chan<- error) []worker.Worker {
 // cancellation to a running activity.
 func (w *Worker) common(fatal chan<- error, o worker.Options) worker.Options {
 	o.Interceptors = []interceptor.WorkerInterceptor{&classes{}}
+	o.DeploymentOptions = w.options.Version.options()
 	o.WorkerStopTimeout = w.options.StopTimeout
 	o.MaxHeartbeatThrottleInterval = cmp.Or(o.MaxHeartbeatThrottleInterval, 2*time.Second)
 	o.DefaultHeartbeatThrottleInterval = o.MaxHeartbeatThrottleInterval
@@ -136,21 +149,31 @@ func (w *Worker) common(fatal chan<- error, o worker.Options) worker.Options {
 	return o
 }
 
+// WorkflowRegistry takes workflows: a worker, a replayer or a test environment.
+type WorkflowRegistry interface {
+	RegisterWorkflowWithOptions(w any, options workflow.RegisterOptions)
+}
+
 // Registry takes workflows and activities: a worker, or a test environment.
 type Registry interface {
-	RegisterWorkflowWithOptions(w any, options workflow.RegisterOptions)
+	WorkflowRegistry
 	RegisterActivity(a any)
 }
 
 // Register adds everything under the names that histories hold.
 func Register(r Registry, acts *activities.Activities) {
+	RegisterWorkflows(r)
+	r.RegisterActivity(acts)
+}
+
+// RegisterWorkflows adds the workflows under the names that histories hold.
+func RegisterWorkflows(r WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(workflows.Cluster, workflow.RegisterOptions{Name: delivery.WorkflowCluster})
 	r.RegisterWorkflowWithOptions(workflows.Release, workflow.RegisterOptions{Name: delivery.WorkflowRelease})
 	r.RegisterWorkflowWithOptions(workflows.Rollout, workflow.RegisterOptions{Name: delivery.WorkflowRollout})
 	r.RegisterWorkflowWithOptions(workflows.Observer, workflow.RegisterOptions{Name: delivery.WorkflowObserver})
 	r.RegisterWorkflowWithOptions(workflows.Source, workflow.RegisterOptions{Name: delivery.WorkflowSource})
 	r.RegisterWorkflowWithOptions(workflows.Hub, workflow.RegisterOptions{Name: delivery.WorkflowHub})
-	r.RegisterActivity(acts)
 }
 
 // classes makes classes of whatever error or panic an activity ends with.

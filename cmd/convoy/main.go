@@ -1,10 +1,10 @@
 // Command convoy delivers applications to many Kubernetes clusters. `convoy run` is the controller, `convoy install`
-// prints what installs it on a hub, `convoy render` prints what a Release renders to, and the other commands show what
-// convoy does and tell it what to do, also as `kubectl convoy`.
+// prints what installs it on a hub, `convoy preflight` says whether this build can take over from the one that runs, `convoy
+// render` prints what a Release renders to, and the other commands show what convoy does and tell it what to do, also as
+// `kubectl convoy`.
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	_ "time/tzdata" // windows name time zones, and the image has no database of them
@@ -14,9 +14,6 @@ import (
 	"kumodo.io/convoy/internal/cli"
 	"kumodo.io/convoy/internal/render"
 )
-
-// version is set when a release is built.
-var version = "dev"
 
 func main() {
 	render.ServeBuilds()
@@ -32,17 +29,10 @@ func rootCommand(name string) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), renderCommand(), installCommand(), versionCommand())
+	root.AddCommand(runCommand(), renderCommand(), installCommand(), preflightCommand(), versionCommand())
 	root.AddCommand(people()...)
 	for _, command := range root.Commands() {
 		command.Example = strings.ReplaceAll(command.Example, "convoy ", name+" ")
 	}
 	return root
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
-	}
 }

@@ -71,7 +71,7 @@ func run(ctx context.Context, c *config) error {
 func options(c *config) fx.Option {
 	return fx.Options(
 		fx.Supply(c, c.Dial, c.Connect, c.Sources, c.Builds),
-		fx.Provide(newLogger, newScheme, (*config).hub, newTraces, newTemporal, newManager, newHubClient, newRecorder, dial.New, newDeps, newClaim),
+		fx.Provide(newLogger, newScheme, (*config).hub, newTraces, newTemporal, newManager, newHubClient, newRecorder, newKinds, dial.New, newDeps, newClaim),
 		activities.Module, worker.Module,
 		fx.Invoke(guardMetrics, registerMetrics, addRoles, runManager),
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
@@ -134,6 +134,10 @@ func newTemporal(lc fx.Lifecycle, c *config, traces telemetry.Traces, l *slog.Lo
 	if err != nil {
 		return nil, worker.Options{}, err
 	}
+	version, err := workerVersion(os.Getenv)
+	if err != nil {
+		return nil, worker.Options{}, err
+	}
 	o.Logger = steps{temporallog.NewStructuredLogger(l)}
 	if o.MetricsHandler, err = telemetry.Metrics(ctrlmetrics.Registry); err != nil {
 		return nil, worker.Options{}, err
@@ -147,7 +151,7 @@ func newTemporal(lc fx.Lifecycle, c *config, traces telemetry.Traces, l *slog.Lo
 	return t, worker.Options{
 		Namespace: o.Namespace, ProbesPerSecond: c.ProbesPerSecond, StopTimeout: c.StopTimeout,
 		Steps: c.has(roleWorker), Observes: c.has(roleObserver), ObserverClusters: c.ObserverClusters,
-		Logger: o.Logger,
+		Version: version, RoutingPeriod: 5 * time.Second, Logger: o.Logger,
 	}, nil
 }
 
@@ -212,7 +216,9 @@ func registerMetrics(m *activities.Metrics, p *connect.Pool) error {
 }
 
 // addRoles adds to the manager what this process does.
-func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, traces telemetry.Traces, claim *worker.Claim, w *worker.Worker, recorder events.EventRecorder) error {
+func addRoles(
+	c *config, mgr ctrl.Manager, t temporalclient.Client, traces telemetry.Traces, claim *worker.Claim, w *worker.Worker, k *kinds, recorder events.EventRecorder,
+) error {
 	ready := func(r *http.Request) error {
 		if err := claim.Made(); err != nil {
 			return err
@@ -227,8 +233,8 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, traces telem
 		return fmt.Errorf("claim: %w", err)
 	}
 	if c.has(roleWorker) || c.has(roleObserver) {
-		if err := mgr.Add(w); err != nil {
-			return fmt.Errorf("worker: %w", err)
+		if err := addWorker(mgr, w, k); err != nil {
+			return err
 		}
 	}
 	if c.has(roleWatcher) {
@@ -237,6 +243,19 @@ func addRoles(c *config, mgr ctrl.Manager, t temporalclient.Client, traces telem
 			// What it writes is no verdict, so the cache will do: a write upon an old state is refused, and tried again.
 			Notices: status.NewWriter(mgr.GetClient(), recorder),
 		})
+	}
+	return nil
+}
+
+// addWorker adds the worker, with what has to be before it does anything that the process before it could be ended for.
+func addWorker(mgr ctrl.Manager, w *worker.Worker, k *kinds) error {
+	if err := mgr.Add(&after{w, k}); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	for name, check := range map[string]func() error{"version": w.CheckVersion, "crds": k.ready} {
+		if err := mgr.AddReadyzCheck(name, func(*http.Request) error { return check() }); err != nil {
+			return fmt.Errorf("readiness check: %w", err)
+		}
 	}
 	return nil
 }

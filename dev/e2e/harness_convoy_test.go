@@ -97,20 +97,25 @@ func (c *convoy) awaitReady(ctx context.Context) error {
 		if c.pid() == 0 {
 			return fmt.Errorf("convoy %s has ended; its log ends with:\n%s", c.name, c.tail())
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.health+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("convoy %s is not ready: %s", c.name, response.Status)
-		}
-		return nil
+		return c.isReady(ctx)
 	})
+}
+
+// isReady fails when convoy does not say that it is ready.
+func (c *convoy) isReady(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.health+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("convoy %s is not ready: %s", c.name, response.Status)
+	}
+	return nil
 }
 
 // stop asks convoy to end and waits until it has. A convoy that does not run is fine.

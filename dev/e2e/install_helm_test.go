@@ -72,6 +72,11 @@ func (h *helm) containerOf(role string) (corev1.Container, corev1.PodSpec) {
 
 func TestTheChartIsInstalledUpgradedAndUninstalledByHelm(t *testing.T) {
 	s := newCalmScene(t)
+	t.Run("from the chart of before", func(t *testing.T) { // first, since both are of the same names
+		before, inner := chartBefore(t), *s
+		inner.T = t
+		newHelm(&inner).upgradeFrom(before)
+	})
 	h := newHelm(s)
 	s.must(h.install(map[string]any{"image": "convoy:1", "extraArgs": []any{"--verbose"}, "worker": map[string]any{"replicas": 3}}))
 	for _, role := range []string{"watcher", "worker", "observer"} {

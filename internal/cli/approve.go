@@ -34,6 +34,7 @@ With --hook, a hook of the rollout that is under way is approved instead.`),
 		Example: "  convoy diff release podinfo\n  convoy approve release podinfo --digest sha256:6f1d2c3b4a59 --wait", Args: cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind)
 	a.bind(cmd.Flags())
 	cmd.Flags().StringVar(&a.digest, "digest", "", "digest of the render that you have looked at, or the beginning of it")
 	cmd.Flags().StringVar(&a.hook, "hook", "", "hook that may pass")

@@ -22,6 +22,7 @@ func describeCommand(s Settings) *cobra.Command {
 		Example: "  convoy describe release podinfo", Args: cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind, clusterKind)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		k, name, err := object(args, releaseKind, clusterKind)
 		if err != nil {

@@ -46,6 +46,7 @@ differs, and 2 when the comparison failed.`),
 		Args:    cobra.MaximumNArgs(2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind)
 	cmd.Flags().StringVar(&c.to, "to", "", "number of the rollout, or digest of the kept render or the beginning of it, instead of the render that waits")
 	cmd.Flags().BoolVar(&c.live, "live", false, "compare with the objects on the target, by dry runs")
 	cmd.Flags().BoolVar(&c.exitCode, "exit-code", false, "exit with 1 when something differs, and with 2 after an error")

@@ -53,6 +53,10 @@ type execution struct {
 	Workflow string `json:"workflow"`
 	Run      string `json:"run"`
 	Status   string `json:"status"`
+	// Version is the build of workers that last worked on it, when they have versions.
+	Version string `json:"version,omitempty"`
+	// Blocked says why no worker takes what it has to do next.
+	Blocked  string `json:"blocked,omitempty"`
 	Steps    []step `json:"steps,omitempty"`
 	children []string
 }
@@ -91,7 +95,10 @@ func (e *engine) describe(ctx context.Context, id string) (*execution, error) {
 	}
 	d := found.RawResponse
 	info := d.GetWorkflowExecutionInfo()
-	out := &execution{Workflow: id, Run: info.GetExecution().GetRunId(), Status: info.GetStatus().String()}
+	out := &execution{Workflow: id, Run: info.GetExecution().GetRunId(), Status: info.GetStatus().String(), Blocked: e.blocked(ctx, d)}
+	if v := info.GetVersioningInfo().GetDeploymentVersion(); v != nil {
+		out.Version = versionName(v)
+	}
 	for _, p := range d.GetPendingActivities() {
 		out.Steps = append(out.Steps, stepOf(p))
 	}

@@ -29,6 +29,7 @@ func getCommand(s Settings) *cobra.Command {
 		Example: "  convoy get releases -A\n  convoy get cluster east -o yaml", Args: cobra.MaximumNArgs(2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind, clusterKind)
 	cmd.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "of all namespaces")
 	l.output.bind(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -52,6 +52,7 @@ retention of its namespace. The environment and the flags for Temporal are those
 		Args:    cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind)
 	cmd.Flags().Int64Var(&number, "rollout", 0, "number of a rollout whose steps and attempts are shown, from Temporal")
 	s.Temporal.Bind(cmd.Flags())
 	f.bind(cmd.Flags())

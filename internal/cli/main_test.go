@@ -108,15 +108,27 @@ func (w *world) settings() Settings {
 	}
 }
 
+// raw runs the program without anything but these arguments.
+func (w *world) raw(args ...string) (out, errOut string) {
+	w.Helper()
+	out, errOut, _ = w.execute(args)
+	return out, errOut
+}
+
 // run runs a command in the namespace of the world.
 func (w *world) run(args ...string) (out, errOut string, code int) {
+	w.Helper()
+	return w.execute(append(args, "--kubeconfig="+w.file, "--namespace="+w.namespace))
+}
+
+func (w *world) execute(args []string) (out, errOut string, code int) {
 	w.Helper()
 	root := &cobra.Command{Use: "convoy", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(Commands(w.settings())...)
 	var stdout, stderr bytes.Buffer
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
-	root.SetArgs(append(args, "--kubeconfig="+w.file, "--namespace="+w.namespace))
+	root.SetArgs(args)
 	code = Report(&stderr, "convoy", root.ExecuteContext(w.ctx))
 	return stdout.String(), stderr.String(), code
 }

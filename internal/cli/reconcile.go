@@ -23,6 +23,7 @@ failure that no waiting heals, or before an approval (exit code 1). What it wait
 		Example: "  convoy reconcile release podinfo --wait", Args: cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind)
 	w.bind(cmd.Flags())
 	cmd.RunE = flags.onRelease(func(cmd *cobra.Command, h *hub, name string) error {
 		at := time.Now().UTC().Format(time.RFC3339Nano)

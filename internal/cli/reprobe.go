@@ -28,6 +28,7 @@ is not reachable. This goes through Temporal; the environment and the flags are 
 		Example: "  convoy reprobe cluster east", Args: cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(clusterKind)
 	s.Temporal.Bind(cmd.Flags())
 	output.bind(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the verdict")

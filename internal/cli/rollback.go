@@ -33,6 +33,7 @@ rollout.`),
 		Args:    cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind)
 	b.bind(cmd.Flags())
 	cmd.Flags().StringVar(&b.to, "to", "", "number of the rollout, or digest of the kept render or the beginning of it")
 	cmd.Flags().BoolVar(&b.undo, "undo", false, "remove the pin, and deliver what the source holds")

@@ -18,6 +18,7 @@ func suspendCommand(s Settings, suspend bool) *cobra.Command {
 		Example: fmt.Sprintf("  convoy %s release podinfo\n  convoy %s release/podinfo -n web", name, name),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind)
 	cmd.RunE = flags.onRelease(func(cmd *cobra.Command, h *hub, name string) error {
 		was := false
 		r, err := h.change(cmd.Context(), name, func(r *v1alpha1.Release) error {

@@ -54,6 +54,7 @@ the same. The environment and the flags for Temporal are those of convoy run.`),
 		Example: "  convoy why release podinfo\n  convoy why cluster east -o json", Args: cobra.RangeArgs(1, 2),
 	}
 	flags := newHubFlags(s, cmd.Flags())
+	cmd.ValidArgsFunction = flags.complete(releaseKind, clusterKind)
 	s.Temporal.Bind(cmd.Flags())
 	output.bind(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -201,7 +202,7 @@ func (a *answer) write(out io.Writer, now time.Time) error {
 		pairs = append(pairs, a.Hooks[i].facts(now)...)
 	}
 	for _, e := range a.Executions {
-		pairs = append(pairs, "Workflow", e.Workflow+", "+strings.ToLower(e.Status)+", run "+e.Run)
+		pairs = append(pairs, "Workflow", e.Workflow+", "+strings.ToLower(e.Status)+", run "+e.Run, "Version", e.Version, "Blocked", e.Blocked)
 		for _, s := range e.Steps {
 			pairs = append(pairs, s.facts(now)...)
 		}

@@ -89,6 +89,11 @@ spec:
         {{- end }}
         env:
         {{- include "convoy.temporal.env" .root.Values.temporal | nindent 8 }}
+        {{- if ne .role "watcher" }}
+        {{- with include "convoy.temporal.version" .root.Values }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- end }}
         {{- with .root.Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -102,7 +107,7 @@ spec:
           httpGet: {path: /healthz, port: probes}
           initialDelaySeconds: 10
           periodSeconds: 20
-        # Not ready: Temporal does not answer.
+        # Not ready: Temporal does not answer, or has not yet given work to this version.
         readinessProbe:
           httpGet: {path: /readyz, port: probes}
           periodSeconds: 5

@@ -32,6 +32,25 @@
 {{- end }}
 {{- end }}
 
+{{/* Which version of a Worker Deployment the workers work as. Called with .Values. */}}
+
+{{- define "convoy.temporal.version" -}}
+{{- with .temporal.deployment -}}
+{{- if .name -}}
+{{- $build := .buildID | default (regexFind ":[^:/]+$" $.image | trimPrefix ":") -}}
+{{- if or (not $build) (and (not .buildID) (eq $build "latest")) }}
+{{- fail (printf "temporal.deployment: the tag of the image %s does not tell builds apart: give it another tag, or set temporal.deployment.buildID" $.image) }}
+{{- end -}}
+- name: TEMPORAL_DEPLOYMENT_NAME
+  value: {{ .name | quote }}
+- name: TEMPORAL_WORKER_BUILD_ID
+  value: {{ $build | quote }}
+{{- else if .buildID }}
+{{- fail "temporal.deployment.buildID is set, and temporal.deployment.name is not" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "convoy.temporal.mounts" -}}
 {{- if .tls.caSecret.name -}}
 - {name: temporal-ca, mountPath: /etc/temporal/ca, readOnly: true}
