@@ -28,8 +28,11 @@ const (
 	ConditionEngineUnavailable = "EngineUnavailable"
 )
 
-// ReasonEngineUnavailable: Temporal has not answered for 30 seconds or longer.
-const ReasonEngineUnavailable = "EngineUnavailable"
+// Reasons of the condition EngineUnavailable, of both kinds.
+const (
+	// ReasonEngineUnavailable: Temporal has not answered for 30 seconds or longer.
+	ReasonEngineUnavailable = "EngineUnavailable"
+)
 
 // Reasons of a Cluster's Ready condition.
 const (

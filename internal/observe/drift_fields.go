@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
@@ -37,6 +38,8 @@ type node struct {
 // walker walks over what was applied, beside what is owned.
 type walker struct {
 	secret bool
+	// builtIn: the object is of a kind whose fields are all in a schema.
+	builtIn bool
 	// first: to know whether to look closer is enough. The rivals are not read yet; others tells whether one may have parts
 	// of a field of a name.
 	first  bool
@@ -51,7 +54,9 @@ type walker struct {
 }
 
 func newWalker(applied *unstructured.Unstructured) *walker {
-	return &walker{secret: applied.GetAPIVersion() == "v1" && applied.GetKind() == "Secret"}
+	return &walker{
+		secret: applied.GetAPIVersion() == "v1" && applied.GetKind() == "Secret", builtIn: scheme.Scheme.Recognizes(applied.GroupVersionKind()),
+	}
 }
 
 // lookCloser ends the first walk: another has to know the rivals.
@@ -62,8 +67,9 @@ func (w *walker) fields(n node, m map[string]any) {
 	if hidesAll(n.ignore) {
 		return
 	}
-	if loose, known := isLoose(n.own); known {
-		n.loose = loose
+	var known bool
+	if n.loose, known = isLoose(n.own); !known {
+		n.loose = !w.builtIn // nothing tells whether a schema has them
 	}
 	for name, v := range m {
 		if w.closer {
