@@ -12,7 +12,7 @@ import (
 
 const (
 	// tell is how long one change may take to be handed over.
-	tell = 5 * time.Second
+	tell = 10 * time.Second
 	// rest is how long nothing is tried after Temporal did not answer. There may be thousands of changes, and each would
 	// wait for its own time-out while others that could tell of it wait behind.
 	rest = 2 * time.Second

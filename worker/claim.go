@@ -51,7 +51,7 @@ func (c *Claim) Start(ctx context.Context) error {
 		})
 	}
 	if ctx.Err() != nil {
-		return nil
+		err = nil
 	}
 	return err
 }
@@ -106,14 +106,14 @@ func (c *Claim) hold(ctx context.Context) error {
 
 // Holder is the ID of the hub that a namespace of Temporal serves, empty for none.
 func Holder(ctx context.Context, temporal client.Client, namespace string) (string, error) {
-	described, err := temporal.DescribeWorkflowExecution(ctx, delivery.HubWorkflowID, "")
+	described, err := temporal.DescribeWorkflow(ctx, delivery.HubWorkflowID, "")
 	if _, none := errors.AsType[*serviceerror.NotFound](err); none {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("look which hub namespace %s of Temporal serves: %w", namespace, err)
 	}
-	info := described.GetWorkflowExecutionInfo()
+	info := described.RawResponse.GetWorkflowExecutionInfo()
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return "", nil
 	}

@@ -28,7 +28,7 @@ type served struct {
 	between func() // happens before a start
 }
 
-func (s *served) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (s *served) DescribeWorkflow(_ context.Context, id, _ string) (*client.WorkflowExecutionDescription, error) {
 	if err := next(&s.fails); err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ func (s *served) DescribeWorkflowExecution(_ context.Context, id, _ string) (*wo
 	for name, value := range s.memo {
 		fields[name], _ = converter.GetDefaultDataConverter().ToPayload(value)
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-		Status: s.status, Memo: &commonpb.Memo{Fields: fields},
+	return &client.WorkflowExecutionDescription{RawResponse: &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: s.status, Memo: &commonpb.Memo{Fields: fields}},
 	}}, nil
 }
 

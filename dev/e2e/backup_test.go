@@ -35,7 +35,8 @@ func (s *scene) backup() string {
 	for _, args := range [][]string{
 		{"secrets", "--field-selector=type!=convoy.kumodo.io/render,type!=convoy.kumodo.io/credentials"},
 		{"configmaps", "--field-selector=metadata.name!=kube-root-ca.crt"},
-		{"clusters.core.convoy.kumodo.io"}, {"releases.core.convoy.kumodo.io"},
+		{"clusters.core.convoy.kumodo.io"},
+		{"releases.core.convoy.kumodo.io"},
 	} {
 		out := kubectlAt(s.T, s.site, "", append([]string{"get", "--namespace=" + s.ns, "--output=json"}, args...)...)
 		var found unstructured.UnstructuredList

@@ -97,7 +97,6 @@ func (s *scene) deliverUnderRBAC(convoys *installed) {
 	s.awaitText(patience, on, "greeting", "one")
 	s.awaitEvent("app", v1alpha1.ReasonDriftCorrected)
 
-
 	uid := s.getCluster("prod").UID
 	kept := s.awaitKeptCredentials(uid)
 	second := s.accountToken("second-" + s.ns)

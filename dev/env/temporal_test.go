@@ -95,9 +95,10 @@ func newTemporalForTest(t *testing.T) *Temporal {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := instance.end(); err != nil {
+		if err := instance.Kill(); err != nil {
 			t.Error(err)
 		}
+		instance.release()
 	})
 	if err := instance.Start(t.Context()); err != nil {
 		t.Fatal(err)
