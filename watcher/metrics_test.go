@@ -134,7 +134,7 @@ func TestWhatCannotBeHandedOverIsCountedUntilItIs(t *testing.T) {
 		}
 		return float64(len(s.waiting["release"]))
 	}
-	refused = errors.New("Temporal is away") //nolint:staticcheck // a name
+	refused = errors.New("Temporal is away")
 	if n := waiting(); n != 1 {
 		t.Errorf("%v changes wait, want 1", n)
 	}

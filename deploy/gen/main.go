@@ -57,7 +57,7 @@ func writeAlerts(folder string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "chart", "alerts.yaml"), rules, 0o644)
+	return os.WriteFile(filepath.Join(folder, "chart", "alerts.yaml"), rules, 0o644) //nolint:gosec // the folder is an argument of the generator
 }
 
 // writeBase writes one file for each template.

@@ -125,7 +125,7 @@ func TestASpanSaysOfAnErrorTheClassOnly(t *testing.T) {
 		for _, s := range spans {
 			text := s.Status.Description
 			for _, a := range s.Attributes {
-				text += " " + a.Value.Emit()
+				text += " " + a.Value.String()
 			}
 			if strings.Contains(text, "S3NT1NEL") || len(s.Events) > 0 {
 				t.Errorf("span %s says %q, with %d events", s.Name, text, len(s.Events))
