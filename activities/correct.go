@@ -77,7 +77,10 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	if err != nil {
 		return CorrectResult{}, err
 	}
-	policy, objects := s.release.Spec.SyncPolicy, content.Objects
+	policy, objects, drifted := s.release.Spec.SyncPolicy, content.Objects, len(due)
+	if d := s.release.Status.Drift; all && d != nil {
+		drifted = int(d.Count)
+	}
 	if !all {
 		named := map[delivery.ObjectRef]bool{}
 		for _, o := range due {
@@ -112,7 +115,7 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 		return CorrectResult{}, err
 	}
 	if applied > 0 {
-		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %s again that had drifted", delivery.Count(applied, "object")))
+		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %s again that had drifted", delivery.Count(min(applied, drifted), "object")))
 	}
 	if problem != "" {
 		a.Status.Event(s.release, true, v1alpha1.ReasonApplyFailed, cut("what drifted cannot be corrected: "+problem))

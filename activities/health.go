@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,13 +36,17 @@ func (a *Activities) AwaitHealth(ctx context.Context, in HealthInput) (StepResul
 	})
 	timeout := s.release.Spec.SyncPolicy.Timeout.Duration
 	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
+	expiring, err := a.expiring(ctx, s, entries)
+	if err != nil {
+		return StepResult{}, err
+	}
 	renewed, stop := untilRenewed(ctx, s.conn)
 	defer stop(nil)
 	limited, cancel := context.WithDeadline(renewed, lookUntil(in.Started, timeout, time.Now()))
 	defer cancel()
 	found, err := observe.Wait(limited, observe.Target{
 		Dynamic: s.target.Dynamic, Mapper: s.target.Mapper, ServiceAccount: s.target.ServiceAccount,
-	}, entries, checks, a.waiting(renewed, stop, s, beat, len(entries)))
+	}, entries, checks, expiring, a.waiting(renewed, stop, s, beat, len(entries)))
 	out.Healthy = found.Healthy
 	timedOut := limited.Err() != nil && ctx.Err() == nil
 	switch {
@@ -114,6 +119,24 @@ func (a *Activities) checksChanged(ctx context.Context, begun *v1alpha1.Release)
 	var now v1alpha1.Release
 	err := a.Hub.Get(ctx, client.ObjectKeyFromObject(begun), &now)
 	return err == nil && now.UID == begun.UID && !equality.Semantic.DeepEqual(now.Spec.HealthChecks, begun.Spec.HealthChecks)
+}
+
+// expiring are those of the entries that the cluster removes once they have done their work.
+func (a *Activities) expiring(ctx context.Context, s *step, entries []v1alpha1.InventoryEntry) (map[delivery.ObjectRef]bool, error) {
+	if !slices.ContainsFunc(entries, func(e v1alpha1.InventoryEntry) bool { return e.Group == "batch" }) {
+		return nil, nil
+	}
+	content, err := a.content(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	all := map[delivery.ObjectRef]bool{}
+	for _, o := range content.Objects {
+		ref := delivery.RefOf(o)
+		ref.Namespace = cmp.Or(ref.Namespace, delivery.TargetNamespace(s.release))
+		all[ref] = observe.Expires(o)
+	}
+	return all, nil
 }
 
 // Why a wait for health begins anew.

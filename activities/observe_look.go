@@ -210,6 +210,7 @@ func (o *observation) judge(ctx context.Context, r *observed, seen status.Observ
 	if report.Outdated && len(report.Unseen) == 0 || slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
 		return r.again(everyRelease)
 	}
+	o.watches.Confirm(ctx, &report)
 	more := false
 	if seen.LooksForDrift && len(report.Unseen) == 0 {
 		var tried []observe.Drifted

@@ -30,7 +30,7 @@ type DriftStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
-// CorrectedObject is an object that was applied again because it had drifted.
+// CorrectedObject is an object that was applied again because it had drifted, or that the target refused to have applied again.
 type CorrectedObject struct {
 	// Group of the object; empty is the core group.
 	// +optional
@@ -42,7 +42,7 @@ type CorrectedObject struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Name of the object.
 	Name string `json:"name"`
-	// Times is how often it was applied again in a row.
+	// Times is how often that was tried in a row.
 	Times int32 `json:"times"`
 	// NotBefore is when it may be applied again next.
 	NotBefore metav1.Time `json:"notBefore"`

@@ -162,7 +162,7 @@ func claimNothing(t *testing.T, lose func(*link)) {
 	lose(path)
 	s.awaitCluster("prod", metav1.ConditionFalse, v1alpha1.ReasonProbeFailed) // the observer asks for the probe
 	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady)
-	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionHealthy, "not reachable", "it answered last at 20")
+	s.wantMessage(s.getRelease("app").Status.Conditions, v1alpha1.ConditionHealthy, "not reachable", "its last good probe was at 20")
 	s.awaitRelease("app", v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady)
 	s.awaitDrift("app", metav1.ConditionUnknown, "not reachable")
 	s.tamper(s.on(beta), &corev1.ConfigMap{ObjectMeta: s.meta("source")}, `{"data":{"text":"changed meanwhile"}}`)

@@ -320,7 +320,7 @@ func TestWhySaysWhatDriftedAndWhenItIsCorrectedAgain(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Drift:       ConfigMap shop/settings (data.color, now of rival)\n",
-		"Correction:  ConfigMap shop/settings was applied again 4 times in a row, and may be next at 2026-05-01T12:10:47Z\n",
+		"Correction:  ConfigMap shop/settings: tried 4 times in a row, and the next time at 2026-05-01T12:10:47Z at the earliest\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it says\n%s\nand not %s", out.String(), want)

@@ -159,7 +159,7 @@ func (a *answer) ofDrift(r *v1alpha1.Release) {
 	for _, c := range r.Status.Drift.Corrected {
 		ref := delivery.CorrectedRef(c)
 		if slices.ContainsFunc(r.Status.Drift.Objects, func(o v1alpha1.DriftedObject) bool { return delivery.DriftedRef(o) == ref }) {
-			a.Corrections = append(a.Corrections, fmt.Sprintf("%s was applied again %d times in a row, and may be next at %s", ref, c.Times, c.NotBefore.UTC().Format(time.RFC3339)))
+			a.Corrections = append(a.Corrections, fmt.Sprintf("%s: tried %d times in a row, and the next time at %s at the earliest", ref, c.Times, c.NotBefore.UTC().Format(time.RFC3339)))
 		}
 	}
 }

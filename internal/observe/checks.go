@@ -158,7 +158,7 @@ func (c *Checks) Health(ctx context.Context, o *unstructured.Unstructured) (verd
 		verdict, message = Health(o)
 		return verdict, message, Final(o)
 	case o.GetDeletionTimestamp() != nil:
-		return Terminating, "it is being deleted", false
+		return Terminating, beingDeleted, false
 	case k.invalid != nil:
 		return InProgress, oneLine(k.invalid.Error()), false
 	case delivery.Unobserved(o):

@@ -242,6 +242,10 @@ spec:
 		})
 	}
 
+	// When it was the only map, nothing but the schema tells that it is not atomic.
+	only := `{apiVersion: drift.test/v1, kind: Gadget, metadata: {name: only}, spec: {free: {n: 1, tags: {a: b}}}}`
+	(&world{T: t, ctx: w.ctx, ns: w.ns, admin: w.admin}).driftsTo(only, change{kind: merges, patch: `{"spec":{"free":{"tags":{"a":null}}}}`}, Drift{Unsure: true})
+
 	// An atomic map below names that are no fields looks like one that has lost all its fields.
 	o := fromYAML(t, `{apiVersion: drift.test/v1, kind: Gadget, metadata: {name: o}, spec: {groups: {g: {v: x, match: {a: b}}}}}`)
 	w.applyAs(ours, o)

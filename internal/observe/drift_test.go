@@ -86,8 +86,11 @@ func TestAFieldThatIsOwnedNoMoreHasDrifted(t *testing.T) {
 		"null is no wish":      {`spec: {a: null}`, nil, []metav1.ManagedFieldsEntry{applies(`{"f:x":{}}`)}, Drift{}},
 		"the status is none":   {`status: {a: 1}`, nil, []metav1.ManagedFieldsEntry{applies(`{"f:x":{}}`)}, Drift{}},
 		"but a field of it is": {`spec: {status: a, kind: b, name: c}`, nil, nil, lost("spec.kind", "spec.name", "spec.status")},
-		"an atomic map": {
-			`spec: {a: {b: {c: d}}}`, nil, []metav1.ManagedFieldsEntry{applies(`{"f:spec":{"f:a":{}}}`)}, Drift{},
+		"a map as a whole, of which no sibling tells whether a schema has it": {
+			`spec: {a: {b: {c: d}}}`, nil, []metav1.ManagedFieldsEntry{applies(`{"f:spec":{"f:a":{}}}`)}, unsure,
+		},
+		"an atomic map beside one that a schema has": {
+			`spec: {a: {b: {c: d}}, e: {f: g}}`, nil, []metav1.ManagedFieldsEntry{applies(`{"f:spec":{"f:a":{},"f:e":{"f:f":{}}}}`)}, Drift{},
 		},
 		"an atomic map that another has": {
 			`spec: {a: {b: {c: d}, e: f}}`, nil,

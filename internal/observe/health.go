@@ -32,6 +32,8 @@ const (
 // Healthy reports whether there is nothing to wait for.
 func (v Verdict) Healthy() bool { return v == Current || v == Suspended }
 
+const beingDeleted = "it is being deleted"
+
 // longestMessage bounds what is shown of a controller's own words, in bytes.
 const longestMessage = 300
 
@@ -42,7 +44,7 @@ const longestMessage = 300
 // words of the object's own controller, never of its spec or data.
 func Health(o *unstructured.Unstructured) (Verdict, string) {
 	if o.GetDeletionTimestamp() != nil {
-		return Terminating, "it is being deleted"
+		return Terminating, beingDeleted
 	}
 	if verdict, message := special(o); verdict != "" {
 		return verdict, message
@@ -60,7 +62,7 @@ func Health(o *unstructured.Unstructured) (Verdict, string) {
 	case status.FailedStatus:
 		return Failed, oneLine(result.Message)
 	case status.TerminatingStatus:
-		return Terminating, "it is being deleted"
+		return Terminating, beingDeleted
 	}
 	return InProgress, oneLine(result.Message)
 }

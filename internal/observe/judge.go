@@ -3,11 +3,16 @@ package observe
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/delivery"
 )
 
@@ -40,7 +45,7 @@ const (
 // Drifted is an object that is not as it was applied.
 type Drifted struct {
 	Ref delivery.ObjectRef
-	// Gone: it is not there, or does not bear convoy's mark any more.
+	// Gone: it is not there, or, as long as nobody asked, does not bear convoy's mark any more.
 	Gone bool
 	Drift
 }
@@ -148,8 +153,8 @@ func (w *Watches) judge(ctx context.Context, wish Wish, look *glance, o *unstruc
 	}
 	out.Objects++
 	live, there := w.find(state.Kind, ref)
-	if !there || live.Owner != wish.Owner.Key() {
-		if hasRun(applied) {
+	if !there {
+		if Expires(applied) {
 			return
 		}
 		out.Drifted = append(out.Drifted, Drifted{Ref: ref, Gone: true})
@@ -178,8 +183,45 @@ func (w *Watches) judge(ctx context.Context, wish Wish, look *glance, o *unstruc
 	}
 }
 
-// hasRun reports whether an object that is gone was to go: a Job with a time to live, which would run once more if it were made again.
-func hasRun(applied *unstructured.Unstructured) bool {
+// Expires reports whether an object is to go once it has done its work: a Job with a time to live, which would run once more if it were
+// made again.
+func Expires(applied *unstructured.Unstructured) bool {
 	_, expires, _ := unstructured.NestedFieldNoCopy(applied.Object, "spec", "ttlSecondsAfterFinished")
 	return expires && applied.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "batch", Kind: "Job"}
+}
+
+// maxConfirmed is how many objects one look asks for: who lost more of them does not have to know of each why.
+const maxConfirmed = 20
+
+// Confirm asks the target for the first objects that are gone. One that lost its mark leaves the watch as one that was deleted does, but is
+// there, and nothing is known of its health. What cannot be asked for is gone.
+func (w *Watches) Confirm(ctx context.Context, r *Report) {
+	asked := 0
+	for i := range r.Drifted {
+		d := &r.Drifted[i]
+		if !d.Gone {
+			continue
+		}
+		if asked++; asked > maxConfirmed {
+			return
+		}
+		if w.unmarked(ctx, d.Ref) {
+			d.Gone, d.Drift = false, Drift{Paths: []string{"metadata.labels[" + v1alpha1.LabelOwner + "]"}, Lost: 1}
+			r.Pending = slices.DeleteFunc(r.Pending, func(f Finding) bool { return f.Ref == d.Ref })
+		}
+	}
+}
+
+// unmarked reports whether an object is on the target without a mark. It lists, since that is what convoy may do where it watches.
+func (w *Watches) unmarked(ctx context.Context, ref delivery.ObjectRef) bool {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := meta.ToResettableRESTMapperWithContext(w.target.Mapper).RESTMappingWithContext(ctx, ref.GroupKind())
+	if err != nil {
+		return false
+	}
+	found, err := w.target.Metadata.Resource(m.Resource).Namespace(ref.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String(),
+	})
+	return err == nil && len(found.Items) == 1 && found.Items[0].Labels[v1alpha1.LabelOwner] == ""
 }

@@ -54,6 +54,8 @@ func objectOf(ctx context.Context, gvk schema.GroupVersionKind, o any, checks ma
 		if out.Verdict, out.Message, _ = checks[out.Owner].Health(ctx, u); out.Verdict == Current {
 			out.Message = ""
 		}
+	} else if m.GetDeletionTimestamp() != nil {
+		out.Verdict, out.Message = Terminating, beingDeleted
 	}
 	for _, entry := range m.GetManagedFields() {
 		if entry.Subresource == "status" || entry.FieldsV1 == nil {

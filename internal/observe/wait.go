@@ -70,10 +70,11 @@ func (r Result) Open() []Finding { return slices.Concat(r.Failed, r.Pending) }
 
 // Wait looks at the objects until all are healthy by the checks, one has failed for good, or ctx ends, and tells which. It looks
 // only at those that were not healthy yet, at growing intervals of at most three seconds. A failure counts when it
-// lasts, or at once where the controller has given up. progress may be nil; it is called after each round, with how the objects stand
+// lasts, or at once where the controller has given up. expiring are objects that
+// have done their work when they are gone. progress may be nil; it is called after each round, with how the objects stand
 // then. When ctx ends, the Result is returned with ctx's error; any other error means that the target could not be used.
-func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, checks *Checks, progress func(Result)) (Result, error) {
-	w := &waiter{target: t, of: len(entries), checks: checks, progress: progress}
+func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, checks *Checks, expiring map[delivery.ObjectRef]bool, progress func(Result)) (Result, error) {
+	w := &waiter{target: t, of: len(entries), checks: checks, expiring: expiring, progress: progress}
 	for _, e := range entries {
 		w.open = append(w.open, &subject{entry: e, message: "it was not looked at yet"})
 	}
@@ -94,6 +95,7 @@ type waiter struct {
 	target   Target
 	of       int
 	checks   *Checks
+	expiring map[delivery.ObjectRef]bool
 	open     []*subject
 	progress func(Result)
 
@@ -159,6 +161,8 @@ func (w *waiter) look(ctx context.Context, s *subject) error {
 	case meta.IsNoMatchError(err):
 		w.unknown.Store(true)
 		s.note(InProgress, "its kind is not served by the cluster", false)
+	case apierrors.IsNotFound(err) && w.expiring[refOf(s.entry)]:
+		s.note(Current, "", false)
 	case apierrors.IsNotFound(err):
 		s.note(InProgress, "it is not on the cluster", false)
 	case !errors.As(err, &status), apierrors.IsUnauthorized(err):

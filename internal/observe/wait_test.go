@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
 )
 
 func refs(findings []Finding) []string {
@@ -29,7 +30,7 @@ func TestAWaitEndsWhenAllAreHealthyAndLooksOnlyAtThoseThatAreNot(t *testing.T) {
 	w.status("a", available)
 	rounds := 0
 	var last []Finding
-	result, err := Wait(w.ctx, w.target, entries, nil, func(now Result) {
+	result, err := Wait(w.ctx, w.target, entries, nil, nil, func(now Result) {
 		if last = now.Open(); now.Healthy == 1 && len(last) == 1 {
 			if rounds++; rounds == 3 {
 				w.status("b", available)
@@ -54,7 +55,7 @@ func TestAWaitEndsAtOnceWhenADeploymentHasGivenUp(t *testing.T) {
 	entries := []v1alpha1.InventoryEntry{w.deployment("a"), w.deployment("b")}
 	w.status("a", givenUp)
 	begin := time.Now()
-	result, err := Wait(w.ctx, w.target, entries, nil, nil)
+	result, err := Wait(w.ctx, w.target, entries, nil, nil, nil)
 	w.check(err)
 	if time.Since(begin) > settle { // no second look
 		t.Errorf("it took %s", time.Since(begin))
@@ -95,7 +96,7 @@ func TestAWaitThatRunsOutNamesWhatItWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Second)
 	defer cancel()
 	begin := time.Now()
-	result, err := Wait(ctx, w.target, []v1alpha1.InventoryEntry{w.deployment("a"), missing, nobody}, nil, nil)
+	result, err := Wait(ctx, w.target, []v1alpha1.InventoryEntry{w.deployment("a"), missing, nobody}, nil, nil, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 5*time.Second {
 		t.Errorf("err %v after %s", err, time.Since(begin))
 	}
@@ -130,7 +131,7 @@ spec:
 	crds := w.admin.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{}) })
 	rounds := 0
-	result, err := Wait(w.ctx, w.target, []v1alpha1.InventoryEntry{{Group: group, Version: "v1", Kind: "Gadget", Name: "g"}}, nil,
+	result, err := Wait(w.ctx, w.target, []v1alpha1.InventoryEntry{{Group: group, Version: "v1", Kind: "Gadget", Name: "g"}}, nil, nil,
 		func(Result) {
 			if rounds++; rounds == 2 {
 				_, err := crds.Create(w.ctx, crd, metav1.CreateOptions{})
@@ -154,7 +155,7 @@ func TestATargetThatDoesNotAnswerIsAnErrorAndNoVerdict(t *testing.T) {
 	_, err := w.target.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1")
 	w.check(err)
 	w.log.answer = func(*http.Request) (*http.Response, error) { return nil, broken }
-	result, err := Wait(w.ctx, w.target, entries, nil, nil)
+	result, err := Wait(w.ctx, w.target, entries, nil, nil, nil)
 	if !errors.Is(err, broken) || len(result.Failed) != 0 || len(result.Pending) != 1 {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -162,7 +163,7 @@ func TestATargetThatDoesNotAnswerIsAnErrorAndNoVerdict(t *testing.T) {
 
 func TestAWaitForNothingMakesNoRequest(t *testing.T) {
 	w := newWorld(t)
-	result, err := Wait(w.ctx, w.target, nil, nil, nil)
+	result, err := Wait(w.ctx, w.target, nil, nil, nil, nil)
 	if err != nil || result.Healthy != 0 || len(w.log.paths) != 0 {
 		t.Errorf("got %+v, %v, %v", result, err, w.log.paths)
 	}
@@ -179,16 +180,25 @@ func TestAWaitGoesByTheChecks(t *testing.T) {
 	w.status("plain", available)
 	short, cancel := context.WithTimeout(w.ctx, 2*time.Second)
 	defer cancel()
-	result, err := Wait(short, w.target, entries, checks, nil)
+	result, err := Wait(short, w.target, entries, checks, nil, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || result.Healthy != 1 || len(result.Pending) != 1 || result.Pending[0].Message != "it wants to be warm" {
 		t.Errorf("%+v, %v", result, err)
 	}
 	w.status("checked", `{"conditions":[{"type":"Warm","status":"True"}]}`)
-	if result, err := Wait(w.ctx, w.target, entries, checks, nil); err != nil || result.Healthy != 2 {
+	if result, err := Wait(w.ctx, w.target, entries, checks, nil, nil); err != nil || result.Healthy != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	w.status("checked", `{"conditions":[{"type":"Warm","status":"True"},{"type":"Cold","status":"False"}]}`)
-	if result, err := Wait(w.ctx, w.target, entries, checks, nil); err != nil || len(result.Failed) != 1 {
+	if result, err := Wait(w.ctx, w.target, entries, checks, nil, nil); err != nil || len(result.Failed) != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestAJobThatExpiredHasDoneItsWork(t *testing.T) {
+	w := newWorld(t)
+	entry := v1alpha1.InventoryEntry{Group: "batch", Version: "v1", Kind: "Job", Namespace: w.ns, Name: "expired"}
+	result, err := Wait(w.ctx, w.target, []v1alpha1.InventoryEntry{entry}, nil, map[delivery.ObjectRef]bool{refOf(entry): true}, nil)
+	if err != nil || result.Healthy != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -338,3 +338,34 @@ func TestOfAKindThatIsNewNothingIsSaidAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAnObjectThatLostItsMarkIsNotGone(t *testing.T) {
+	w := newWorld(t)
+	without, other, gone := configMap(w, "without"), configMap(w, "other"), configMap(w, "gone")
+	d := w.watch(without, other, gone)
+	d.await("")
+	d.change(without, change{kind: merges, patch: `{"metadata":{"labels":{"convoy.kumodo.io/owner":null}}}`})
+	d.change(other, change{kind: merges, patch: `{"metadata":{"labels":{"convoy.kumodo.io/owner":"somebody"}}}`})
+	w.check(w.client(gone).Delete(w.ctx, "gone", metav1.DeleteOptions{}))
+	const mark = "[metadata.labels[convoy.kumodo.io_owner]]"
+	d.await("drift ConfigMap $NS/without gone=true []; drift ConfigMap $NS/other gone=false " + mark +
+		"; drift ConfigMap $NS/gone gone=true []; pending ConfigMap $NS/without; pending ConfigMap $NS/gone")
+	r := d.watches.Judge(w.ctx, d.wish, time.Now())
+	d.watches.Confirm(w.ctx, &r)
+	want := strings.ReplaceAll("drift ConfigMap $NS_without gone=false "+mark+"; drift ConfigMap $NS_other gone=false "+mark+
+		"; drift ConfigMap $NS_gone gone=true []; pending ConfigMap $NS_gone", "$NS", w.ns)
+	if got := says(r); got != want {
+		t.Errorf("the report says\n%q, want\n%q", got, want)
+	}
+}
+
+func TestWhatIsBeingDeletedIsNotHealthyWhateverItsKind(t *testing.T) {
+	w := newWorld(t)
+	held := fromYAML(w, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [test.example/hold]}, data: {text: hello}}`)
+	d := w.watch(held)
+	d.await("")
+	w.check(w.client(held).Delete(w.ctx, "held", metav1.DeleteOptions{}))
+	d.await("pending ConfigMap $NS/held")
+	d.change(held, change{kind: merges, patch: `{"metadata":{"finalizers":null}}`})
+	d.await("drift ConfigMap $NS/held gone=true []; pending ConfigMap $NS/held")
+}

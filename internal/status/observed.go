@@ -48,8 +48,14 @@ func Observed(r *v1alpha1.Release, o Observation) {
 	drift(r, o)
 	ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady)
 	applied := meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionApplied) // not while the gate is closed for a wish
-	if ready == nil || !applied || !slices.Contains(observedReasons, ready.Reason) || reason == v1alpha1.ReasonNotObserved {
-		return // who may deliver and not watch has delivered all the same
+	if ready == nil || !applied || !slices.Contains(observedReasons, ready.Reason) {
+		return
+	}
+	if reason == v1alpha1.ReasonNotObserved { // who may deliver and not watch has delivered all the same
+		if ready.Reason != v1alpha1.ReasonClusterNotReady {
+			return
+		}
+		health = metav1.ConditionTrue
 	}
 	if health == metav1.ConditionTrue {
 		reason, message = v1alpha1.ReasonDelivered, appliedMessage(r)

@@ -65,6 +65,31 @@ func TestDriftSaysWhatIsOtherwiseWhoDidItAndWhatCameOfItsCorrection(t *testing.T
 	}
 }
 
+func TestWhoMayDeliverAndNotWatchIsReadyOnceItsClusterAnswersAgain(t *testing.T) {
+	r := release()
+	started(r)
+	succeeded(r)
+	unseen := func(reason string) status.Observation {
+		return status.Observation{Reason: reason, Unseen: "not known", LooksForDrift: true}
+	}
+	says := func(want string) {
+		t.Helper()
+		if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); string(ready.Status)+" "+ready.Reason != want {
+			t.Errorf("Ready is %s %s, want %s", ready.Status, ready.Reason, want)
+		}
+	}
+	status.Observed(r, unseen(v1alpha1.ReasonNotObserved))
+	says("True Delivered")
+	status.Observed(r, unseen(v1alpha1.ReasonClusterNotReady))
+	says("Unknown ClusterNotReady")
+	status.Observed(r, unseen(v1alpha1.ReasonNotObserved))
+	says("True Delivered")
+	status.Observed(r, status.Observation{Unhealthy: "1 of 4"})
+	says("False Degraded")
+	status.Observed(r, unseen(v1alpha1.ReasonNotObserved))
+	says("False Degraded")
+}
+
 func TestWhatIsSeenSaysNothingOfASpecThatNobodyHasLookedAt(t *testing.T) {
 	r := release()
 	started(r)

@@ -46,7 +46,7 @@ func ClusterNotReady(r *v1alpha1.Release, message string, answered *metav1.Time)
 // AnsweredLast adds to what is wrong with a Cluster when it answered last, nil when it never did.
 func AnsweredLast(message string, answered *metav1.Time) string {
 	if answered != nil {
-		message += "; it answered last at " + answered.UTC().Format(time.RFC3339)
+		message += "; its last good probe was at " + answered.UTC().Format(time.RFC3339)
 	}
 	return message
 }

@@ -325,7 +325,7 @@ func TestAReleaseOfAnUnreachableClusterSaysWhenThatAnsweredLast(t *testing.T) {
 	at := metav1.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	status.ClusterNotReady(r, "down", &at)
 	healthy := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHealthy)
-	if healthy.Status != metav1.ConditionUnknown || healthy.Message != "down; it answered last at 2026-05-04T03:02:01Z" {
+	if healthy.Status != metav1.ConditionUnknown || healthy.Message != "down; its last good probe was at 2026-05-04T03:02:01Z" {
 		t.Errorf("Healthy is %s: %s", healthy.Status, healthy.Message)
 	}
 	if applied := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionApplied); applied.Message != "down" {
