@@ -92,14 +92,14 @@ func TestOnlyNewsWait(t *testing.T) {
 		reason delivery.KickReason
 		want   bool
 	}{
-		"an edit":                                  {releaseAt(1, 1), delivery.KickChanged, true},
-		"a deletion":                               {releaseAt(1, 1), delivery.KickDeleting, true},
-		"a Secret that is read":                    {probed, delivery.KickDependency, true},
-		"a start finds nothing new":                {releaseAt(1, 1), delivery.KickListed, false},
-		"a start finds an edit":                    {releaseAt(2, 1), delivery.KickListed, true},
-		"a start finds a request":                  {asked, delivery.KickListed, true},
-		"a resync":                                 {probed, delivery.KickResync, false},
-		"a resync of a Cluster that is not probed": {&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, delivery.KickResync, true},
+		"an edit":                        {releaseAt(1, 1), delivery.KickChanged, true},
+		"a deletion":                     {releaseAt(1, 1), delivery.KickDeleting, true},
+		"a Secret that is read":          {probed, delivery.KickDependency, true},
+		"a start finds nothing new":      {releaseAt(1, 1), delivery.KickListed, false},
+		"a start finds an edit":          {releaseAt(2, 1), delivery.KickListed, true},
+		"a start finds a request":        {asked, delivery.KickListed, true},
+		"a resync":                       {probed, delivery.KickResync, false},
+		"a resync of what is not probed": {&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, delivery.KickResync, true},
 	} {
 		if got := isNews(tc.o, tc.reason); got != tc.want {
 			t.Errorf("%s: %v", name, got)

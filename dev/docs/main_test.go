@@ -148,8 +148,8 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = out.Close() }()                          // the child has its own descriptor
-	cmd := exec.Command(filepath.Join(w.path, "convoy"), "run", //nolint:noctx // it outlives the start
+	defer func() { _ = out.Close() }() // the child has its own descriptor
+	cmd := exec.Command(filepath.Join(w.path, "convoy"), "run",
 		"--kubeconfig="+w.hub, "--temporal-address="+w.Temporal.Address, "--allow-loopback", "--stop-timeout=5s",
 		"--health-address="+health, "--metrics-address="+w.metrics, "--webhook-address="+w.webhooks, "--log-format=text")
 	cmd.Env, cmd.Stdout, cmd.Stderr = w.environment(w.Dir(), w.hub), out, out
@@ -164,7 +164,7 @@ func (w *world) startConvoy(ctx context.Context) (end func() error, err error) {
 		return cmd.Wait()
 	}
 	err = poll(ctx, func() error {
-		answer, err := http.Get("http://" + health + "/readyz") //nolint:noctx // our own
+		answer, err := http.Get("http://" + health + "/readyz")
 		if err != nil {
 			return err
 		}

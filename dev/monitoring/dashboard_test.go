@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -129,7 +129,7 @@ func checkNames(t *testing.T, where, query string, known map[string][]string) {
 			t.Errorf("%s asks for %s, which docs/monitoring.md does not know", where, s.Name)
 		}
 		for _, m := range s.LabelMatchers {
-			if m.Name != labels.MetricName && !slices.Contains(has, m.Name) {
+			if m.Name != model.MetricNameLabel && !slices.Contains(has, m.Name) {
 				t.Errorf("%s asks for the label %s of %s, which has %v", where, m.Name, s.Name, has)
 			}
 		}

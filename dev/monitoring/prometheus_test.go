@@ -199,7 +199,7 @@ func (r rule) tell(t *testing.T, s promql.Sample) firing {
 		return out
 	}
 	f := firing{labels: s.Metric.Map(), summary: expand(r.Annotations["summary"]), description: expand(r.Annotations["description"])}
-	delete(f.labels, labels.MetricName)
+	delete(f.labels, model.MetricNameLabel)
 	for name, value := range r.Labels {
 		f.labels[name] = expand(value)
 	}
