@@ -45,8 +45,9 @@ type observed struct {
 	// health turns only when it lasts, but for the first verdict by other checks, which are anew.
 	health observe.Steady
 	anew   bool
-	// tried are objects that the target was asked about.
-	tried map[delivery.ObjectRef]trial
+	// tried and confirmed are objects that the target was asked about.
+	tried     map[delivery.ObjectRef]trial
+	confirmed observe.Confirmed
 	// told is when its workflow was told last of what drifted, object by object.
 	told map[delivery.ObjectRef]time.Time
 }
@@ -210,7 +211,9 @@ func (o *observation) judge(ctx context.Context, r *observed, seen status.Observ
 	if report.Outdated && len(report.Unseen) == 0 || slices.ContainsFunc(report.Unseen, func(k observe.KindState) bool { return k.Young(now) }) || now.Sub(r.concluded) < aftermath && len(report.Drifted) > 0 {
 		return r.again(everyRelease)
 	}
-	o.watches.Confirm(ctx, &report)
+	if len(report.Unseen) == 0 {
+		o.watches.Confirm(ctx, &report, &r.confirmed)
+	}
 	more := false
 	if seen.LooksForDrift && len(report.Unseen) == 0 {
 		var tried []observe.Drifted

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -248,7 +247,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 		return StepResult{}, a.retrying(ctx, s, v1alpha1.ReasonApplyRetrying, err)
 	}
 	if delivery.Restored(s.release) && changes.ToPrune > 0 {
-		changes.Warnings = append(changes.Warnings, fmt.Sprintf("restored from a backup: %d objects on the target are not in the render; the next rollout removes them", changes.ToPrune))
+		changes.Warnings = append(changes.Warnings, "restored from a backup: what is on the target and not in the render stays until a rollout has succeeded; that is "+counted(changes.ToPrune))
 	}
 	s.warnings = &changes.Warnings
 	out = StepResult{Applied: changes.Applied, Prune: changes.ToPrune, Pending: len(changes.Pending)}
@@ -270,8 +269,8 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	return a.succeeded(ctx, s, out)
 }
 
-// mayPrune reports whether the sync policy lets this rollout remove what left the render. The first rollout after a restore removes
-// nothing: a backup is older than what was delivered since.
+// mayPrune reports whether the sync policy lets this rollout remove what left the render. After a restore none removes anything before one
+// has succeeded: a backup is older than what was delivered since.
 func mayPrune(r *v1alpha1.Release) bool {
 	if delivery.Restored(r) {
 		return false

@@ -3,6 +3,7 @@ package watcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,21 +33,28 @@ type gate struct {
 // through does a request, if it may be done now.
 func (g *gate) through(ctx context.Context, do func(context.Context) error) error {
 	if err := g.claimed(); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errNotTaken, err)
 	}
 	if err := g.resting(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, tell)
+	limited, cancel := context.WithTimeout(ctx, tell)
 	defer cancel()
-	err := do(ctx)
-	if noAnswer(err) {
+	err := do(limited)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w: %w", errNotTaken, err)
+	if noAnswer(err) && ctx.Err() == nil { // whose own time is over has not waited for Temporal alone
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.failed, g.at = err, time.Now()
 	}
 	return err
 }
+
+// errNotTaken is in the error of what could not be handed over.
+var errNotTaken = errors.New("Temporal did not take it")
 
 // resting is how Temporal did not answer a moment ago, nil when it did, or when that is long ago.
 func (g *gate) resting() error {

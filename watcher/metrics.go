@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (s *state) counting(controller string, do reconcile.TypedFunc[request]) rec
 		result, err := do(ctx, req)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if err != nil {
+		if errors.Is(err, errNotTaken) {
 			s.waiting[controller][req] = true
 		} else {
 			delete(s.waiting[controller], req)

@@ -3,6 +3,7 @@ package watcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func TestWhatCannotBeHandedOverIsCountedUntilItIs(t *testing.T) {
 		}
 		return float64(len(s.waiting["release"]))
 	}
-	refused = errors.New("Temporal is away")
+	refused = fmt.Errorf("%w: it is away", errNotTaken)
 	if n := waiting(); n != 1 {
 		t.Errorf("%v changes wait, want 1", n)
 	}

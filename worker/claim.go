@@ -44,10 +44,11 @@ func (c *Claim) Start(ctx context.Context) error {
 	if err == nil {
 		close(c.made)
 		err = wait.PollUntilContextCancel(ctx, lookInterval, false, func(ctx context.Context) (bool, error) {
-			if u, ok := errors.AsType[*unusable](c.hold(ctx)); ok {
+			err := c.hold(ctx)
+			if u, ok := errors.AsType[*unusable](err); ok && !isNoNamespace(err) {
 				return false, u
 			}
-			return false, nil // a Temporal that does not answer is no loss of the claim
+			return false, nil // a Temporal that does not answer, or is being set up anew, is no loss of the claim
 		})
 	}
 	if ctx.Err() != nil {
@@ -83,7 +84,7 @@ func (c *Claim) await(ctx context.Context) bool {
 func (c *Claim) hold(ctx context.Context) error {
 	id, err := c.hubID(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("the hub does not say which one it is: %w", err)
 	}
 	holder, err := Holder(ctx, c.temporal, c.namespace)
 	if err == nil && holder == "" {

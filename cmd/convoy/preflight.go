@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	temporalclient "go.temporal.io/sdk/client"
-	temporallog "go.temporal.io/sdk/log"
 	"golang.org/x/time/rate"
 
 	"kumodo.io/convoy/worker"
@@ -80,20 +77,15 @@ func (p *preflight) validate() error {
 }
 
 func (p *preflight) run(ctx context.Context, out, progress io.Writer) error {
-	o, err := p.Temporal.options()
+	c, namespace, err := p.Temporal.dial(ctx)
 	if err != nil {
 		return err
-	}
-	o.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
-	c, err := temporalclient.DialContext(ctx, o)
-	if err != nil {
-		return fmt.Errorf("connect to Temporal at %s: %w", o.HostPort, err)
 	}
 	defer c.Close()
 	now := rate.Sometimes{Interval: 5 * time.Second}
 	now.Do(func() {}) // nothing is said of what is over at once
 	check := worker.PreflightOptions{
-		Namespace: o.Namespace, Limit: p.Limit, Concurrency: p.Concurrency, Register: worker.RegisterWorkflows,
+		Namespace: namespace, Limit: p.Limit, Concurrency: p.Concurrency, Register: worker.RegisterWorkflows,
 		Progress: func(replayed, failed int) {
 			now.Do(func() { fmt.Fprintf(progress, "replayed %d workflows, of which %d failed\n", replayed, failed) })
 		},

@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -50,6 +51,11 @@ func likes(shown string) string {
 		}
 	}
 	return regexp.QuoteMeta(shown)
+}
+
+// silent reports whether a page shows nothing of what a command prints.
+func silent(shown []string) bool {
+	return !slices.ContainsFunc(shown, func(line string) bool { return strings.TrimSpace(strings.Trim(line, "… ")) != "" })
 }
 
 // shows says whether the output has all lines that a page shows, in their order. Others may stand between them.

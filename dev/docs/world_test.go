@@ -178,12 +178,15 @@ func isReading(command string) bool {
 	return false
 }
 
-// converse runs a command and compares what it prints with what the page shows. Its exit code is a part of neither.
+// converse runs a command and compares what it prints with what the page shows. Where that is nothing, it has to end well.
 func (r *reader) converse(ctx context.Context, e exchange) error {
 	ask := func() error {
 		out, err := r.bash(ctx, e.command)
 		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 			return fmt.Errorf("%s: %w", e.command, err)
+		}
+		if err != nil && silent(e.output) {
+			return fmt.Errorf("%s: %w; it prints:\n%s", e.command, err, out)
 		}
 		if err := shows(out, e.output); err != nil {
 			return fmt.Errorf("%s: %w; it prints:\n%s", e.command, err, out)

@@ -67,6 +67,13 @@ func (s *scene) restored(backup, hubID string) *scene {
 	if out, err := s.temporalCommand("operator", "namespace", "create", "restored"); err != nil {
 		s.Fatal(err, out)
 	}
+	s.eventually("the namespace of Temporal is known", func(context.Context) error {
+		out, err := s.temporalCommand("workflow", "list", "--namespace", "restored")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
 	other.temporal, err = temporalclient.Dial(temporalclient.Options{
 		HostPort: s.local.Temporal.Address, Namespace: "restored", Logger: sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
 	})
@@ -157,7 +164,7 @@ func TestAHubThatIsRestoredFromABackupFindsItsObjectsAndRemovesNone(t *testing.T
 	if got, want := r.inventoryOf(app), []string{"ConfigMap/kept", "ConfigMap/later", "ConfigMap/leaving", "Secret/login"}; !slices.Equal(got, want) {
 		t.Errorf("the inventory has %v, want %v", got, want)
 	}
-	if w := fmt.Sprint(app.Status.Rollout.Warnings); !strings.Contains(w, "restored from a backup: 1 objects on the target are not in the render") {
+	if w := fmt.Sprint(app.Status.Rollout.Warnings); !strings.Contains(w, "restored from a backup: what is on the target and not in the render stays until a rollout has succeeded; that is 1 object") {
 		t.Errorf("it is not told what is not in the render: %s", w)
 	}
 	r.goOnAfterTheRestore(source)

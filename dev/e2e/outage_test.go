@@ -86,6 +86,7 @@ func newAbsence(t *testing.T, a away) *absence {
 		o.awaitIdle(name)
 	}
 	o.awaitObserver("prod")
+	o.awaitDrift("other", metav1.ConditionFalse) // nothing more is to be written to it
 	return o
 }
 

@@ -329,6 +329,11 @@ func TestWhySaysWhatDriftedAndWhenItIsCorrectedAgain(t *testing.T) {
 	if strings.Contains(out.String(), "calm") {
 		t.Errorf("it says\n%s", out.String())
 	}
+	r.Spec.SyncPolicy.Drift = v1alpha1.DriftReport
+	a = answer{}
+	if a.ofRelease(r, sampleCluster()); len(a.Corrections) != 1 || !strings.HasPrefix(a.Corrections[0], "none, as syncPolicy.drift: Report asks") {
+		t.Errorf("where drift is only reported it says %q", a.Corrections)
+	}
 }
 
 func TestWhyIsOneAnswer(t *testing.T) {

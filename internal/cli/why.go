@@ -156,6 +156,10 @@ func (a *answer) ofDrift(r *v1alpha1.Release) {
 		return
 	}
 	a.Drift = drifted.Message
+	if r.Spec.SyncPolicy.Drift == v1alpha1.DriftReport {
+		a.Corrections = []string{"none, as syncPolicy.drift: Report asks; Correct, or the next rollout, puts it right"}
+		return
+	}
 	for _, c := range r.Status.Drift.Corrected {
 		ref := delivery.CorrectedRef(c)
 		if slices.ContainsFunc(r.Status.Drift.Objects, func(o v1alpha1.DriftedObject) bool { return delivery.DriftedRef(o) == ref }) {
@@ -239,7 +243,7 @@ func wayOut(reason string) string {
 		v1alpha1.ReasonPinnedRenderMissing:    "convoy rollback to a render that convoy history shows as kept, or with --undo",
 		v1alpha1.ReasonSyncPolicyInvalid:      "change spec.syncPolicy",
 		v1alpha1.ReasonApplyFailed:            "change the objects that the message names, or roll back",
-		v1alpha1.ReasonConflict:               "remove the object from one of the two Releases",
+		v1alpha1.ReasonConflict:               "remove the object on one of the two sides; where another tool has it, " + v1alpha1.AnnotationAdopt + ": \"true\" takes it over",
 		v1alpha1.ReasonHookFailed:             "see convoy describe, mend what the hook needs, then convoy reconcile; or change spec.hooks",
 		v1alpha1.ReasonServiceAccountRequired: "name an account in spec.serviceAccountName",
 		v1alpha1.ReasonApplyRetrying:          "it is retried; the message says what the target cannot take",

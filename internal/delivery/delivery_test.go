@@ -171,6 +171,39 @@ func TestTheContextHoldsMetadataAndNamesAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestARestoredReleaseIsOneUntilARolloutHasSucceeded(t *testing.T) {
+	ended := func(phases ...v1alpha1.RolloutPhase) func(*v1alpha1.Release) {
+		return func(r *v1alpha1.Release) {
+			r.Annotations, r.UID = map[string]string{v1alpha1.AnnotationNewLife: "r-1"}, "r-2"
+			for i, phase := range phases {
+				if i == 0 {
+					r.Status.Rollout = &v1alpha1.RolloutStatus{Number: int64(len(phases)), Phase: phase}
+				} else {
+					r.Status.History = append(r.Status.History, v1alpha1.RolloutRecord{Phase: phase})
+				}
+			}
+		}
+	}
+	const running, failed, succeeded = v1alpha1.RolloutRunning, v1alpha1.RolloutFailed, v1alpha1.RolloutSucceeded
+	for name, tc := range map[string]struct {
+		r    *v1alpha1.Release
+		want bool
+	}{
+		"a life of its own":                 {release(func(r *v1alpha1.Release) { ended(running)(r); r.UID = "r-1" }), false},
+		"nothing ran yet":                   {release(ended()), true},
+		"the first rollout runs":            {release(ended(running)), true},
+		"the first failed":                  {release(ended(failed)), true},
+		"a second runs after that":          {release(ended(running, failed)), true},
+		"one succeeded":                     {release(ended(succeeded, failed)), false},
+		"another runs after one succeeded":  {release(ended(running, failed, succeeded)), false},
+		"another failed after one succeded": {release(ended(failed, succeeded)), false},
+	} {
+		if got := delivery.Restored(tc.r); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestNothingAppliedIsCertainOnlyInTheLifeThatItsMarkNames(t *testing.T) {
 	marked := func(r *v1alpha1.Release) {
 		r.Annotations = map[string]string{v1alpha1.AnnotationNewLife: "r-1"}

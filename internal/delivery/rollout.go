@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"slices"
+
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -60,10 +62,16 @@ func NextRollout(s *v1alpha1.ReleaseStatus, digest, cluster string) int64 {
 	return last.Number
 }
 
-// Restored reports whether the Release comes from a backup and has not had its first rollout yet. What is on the target may be
+// Restored reports whether the Release comes from a backup and no rollout of it has succeeded yet. What is on the target may be
 // newer than what it asks for.
 func Restored(r *v1alpha1.Release) bool {
-	return r.Annotations[v1alpha1.AnnotationNewLife] != string(r.UID) && (r.Status.Rollout == nil || r.Status.Rollout.Number == 1)
+	if r.Annotations[v1alpha1.AnnotationNewLife] == string(r.UID) {
+		return false
+	}
+	if last := r.Status.Rollout; last != nil && last.Phase == v1alpha1.RolloutSucceeded {
+		return false
+	}
+	return !slices.ContainsFunc(r.Status.History, func(h v1alpha1.RolloutRecord) bool { return h.Phase == v1alpha1.RolloutSucceeded })
 }
 
 // NothingApplied reports whether it is certain that this life of the Release never had an object on a

@@ -193,29 +193,49 @@ func Expires(applied *unstructured.Unstructured) bool {
 // maxConfirmed is how many objects one look asks for: who lost more of them does not have to know of each why.
 const maxConfirmed = 20
 
+// How long one look asks for all of them together, and how long an answer counts.
+const (
+	confirmTime   = 5 * time.Second
+	confirmsAgain = time.Minute
+)
+
+// Confirmed are answers about objects that are gone from the watch. The zero value has none. It is not for concurrent use.
+type Confirmed struct {
+	answers map[delivery.ObjectRef]confirmation
+}
+
+type confirmation struct {
+	unmarked bool
+	at       time.Time
+}
+
 // Confirm asks the target for the first objects that are gone. One that lost its mark leaves the watch as one that was deleted does, but is
 // there, and nothing is known of its health. What cannot be asked for is gone.
-func (w *Watches) Confirm(ctx context.Context, r *Report) {
-	asked := 0
+func (w *Watches) Confirm(ctx context.Context, r *Report, before *Confirmed) {
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	known := map[delivery.ObjectRef]confirmation{}
 	for i := range r.Drifted {
 		d := &r.Drifted[i]
-		if !d.Gone {
+		if !d.Gone || len(known) == maxConfirmed {
 			continue
 		}
-		if asked++; asked > maxConfirmed {
-			return
+		c, asked := before.answers[d.Ref]
+		if !asked || time.Since(c.at) > confirmsAgain {
+			c = confirmation{w.unmarked(ctx, d.Ref), time.Now()}
 		}
-		if w.unmarked(ctx, d.Ref) {
+		if known[d.Ref] = c; c.unmarked {
 			d.Gone, d.Drift = false, Drift{Paths: []string{"metadata.labels[" + v1alpha1.LabelOwner + "]"}, Lost: 1}
-			r.Pending = slices.DeleteFunc(r.Pending, func(f Finding) bool { return f.Ref == d.Ref })
+			if at := slices.IndexFunc(r.Pending, func(f Finding) bool { return f.Ref == d.Ref }); at >= 0 {
+				r.Pending[at].Message = "it lost convoy's mark, and its health is not known"
+			}
 		}
 	}
+	before.answers = known
 }
 
 // unmarked reports whether an object is on the target without a mark. It lists, since that is what convoy may do where it watches.
 func (w *Watches) unmarked(ctx context.Context, ref delivery.ObjectRef) bool {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	m, err := meta.ToResettableRESTMapperWithContext(w.target.Mapper).RESTMappingWithContext(ctx, ref.GroupKind())
 	if err != nil {
 		return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
@@ -23,7 +24,11 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+	"golang.org/x/time/rate"
 )
+
+// stopTime is how long what is left may take to be sent when the process stops.
+const stopTime = 5 * time.Second
 
 // Traces is what a process traces with. The zero value traces nothing and costs nothing.
 type Traces struct {
@@ -41,6 +46,11 @@ func NewTraces(ctx context.Context, version string, l log.Logger) (Traces, error
 	if !enabled() {
 		return nothing, nil
 	}
+	otel.SetLogger(logr.Discard()) // it tells of headers that it cannot read, and those are secrets
+	complaint := rate.Sometimes{Interval: time.Minute}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // its text may be the collector's
+		complaint.Do(func() { l.Warn("traces cannot be sent", "type", typeOf(err)) })
+	}))
 	exporter, err := exporterOf(ctx)
 	if err != nil {
 		return nothing, err
@@ -52,13 +62,16 @@ func NewTraces(ctx context.Context, version string, l log.Logger) (Traces, error
 	if err != nil {
 		return nothing, errors.New("OTEL_RESOURCE_ATTRIBUTES cannot be read: it is a list such as key=value,key=value")
 	}
-	otel.SetLogger(logr.Discard())
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // its text may be the collector's
-		l.Warn("traces cannot be sent", "type", typeOf(err))
-	}))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	t, err := Tracing(provider)
-	t.Stop = provider.Shutdown
+	t.Stop = func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, stopTime)
+		defer cancel()
+		if err := provider.Shutdown(limited); err != nil {
+			l.Warn("the last traces cannot be sent", "type", typeOf(err))
+		}
+		return nil // that is no failure of the process
+	}
 	return t, err
 }
 
@@ -100,7 +113,7 @@ func Tracing(provider trace.TracerProvider) (Traces, error) {
 
 // endless are spans of workflows that live as long as their object: they would end with it, and be of no trace that is
 // there by then.
-var endless = map[string]bool{"RunWorkflow:Cluster": true, "RunWorkflow:Release": true, "RunWorkflow:Observer": true, "RunWorkflow:Source": true}
+var endless = map[string]bool{"RunWorkflow:Cluster": true, "RunWorkflow:Release": true, "RunWorkflow:Observer": true, "RunWorkflow:Source": true, "RunWorkflow:Hub": true}
 
 // startSpan starts a span that says no more of an error than its class.
 func startSpan(ctx context.Context, t trace.Tracer, name string, o ...trace.SpanStartOption) trace.Span {

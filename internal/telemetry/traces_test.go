@@ -3,17 +3,21 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -140,6 +144,24 @@ func TestASpanSaysOfAnErrorTheClassOnly(t *testing.T) {
 	}
 }
 
+func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
+
+func TestAHeaderThatCannotBeReadIsNotTold(t *testing.T) {
+	var said strings.Builder
+	otel.SetLogger(funcr.New(func(prefix, args string) { said.WriteString(prefix + args) }, funcr.Options{Verbosity: 10}))
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	for _, header := range []string{"Bearer S3NT1NEL", "authorization=%zzS3NT1NEL"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", header)
+		traces, err := NewTraces(t.Context(), "test", quiet())
+		if err != nil || strings.Contains(said.String(), "S3NT1NEL") {
+			t.Errorf("%v; it says %q", err, said.String())
+		}
+		if err := traces.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTracesAreOffUnlessTheEnvironmentNamesAnEndpoint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env  map[string]string
@@ -157,7 +179,7 @@ func TestTracesAreOffUnlessTheEnvironmentNamesAnEndpoint(t *testing.T) {
 			for key, value := range tc.env {
 				t.Setenv(key, value)
 			}
-			traces, err := NewTraces(t.Context(), "test", nil)
+			traces, err := NewTraces(t.Context(), "test", quiet())
 			if tc.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("it says %v", err)

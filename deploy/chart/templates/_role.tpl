@@ -107,7 +107,7 @@ spec:
           httpGet: {path: /healthz, port: probes}
           initialDelaySeconds: 10
           periodSeconds: 20
-        # Not ready: Temporal does not answer, or has not yet given work to this version.
+        # Not ready: Temporal does not answer or serves another hub; of workers and observers also: the CRDs are older, or their version has no work yet.
         readinessProbe:
           httpGet: {path: /readyz, port: probes}
           periodSeconds: 5
