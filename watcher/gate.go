@@ -54,7 +54,7 @@ func (g *gate) through(ctx context.Context, do func(context.Context) error) erro
 }
 
 // errNotTaken is in the error of what could not be handed over.
-var errNotTaken = errors.New("Temporal did not take it")
+var errNotTaken = errors.New("Temporal did not take it") //nolint:staticcheck // a name
 
 // resting is how Temporal did not answer a moment ago, nil when it did, or when that is long ago.
 func (g *gate) resting() error {

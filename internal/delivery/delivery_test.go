@@ -189,14 +189,14 @@ func TestARestoredReleaseIsOneUntilARolloutHasSucceeded(t *testing.T) {
 		r    *v1alpha1.Release
 		want bool
 	}{
-		"a life of its own":                 {release(func(r *v1alpha1.Release) { ended(running)(r); r.UID = "r-1" }), false},
-		"nothing ran yet":                   {release(ended()), true},
-		"the first rollout runs":            {release(ended(running)), true},
-		"the first failed":                  {release(ended(failed)), true},
-		"a second runs after that":          {release(ended(running, failed)), true},
-		"one succeeded":                     {release(ended(succeeded, failed)), false},
-		"another runs after one succeeded":  {release(ended(running, failed, succeeded)), false},
-		"another failed after one succeded": {release(ended(failed, succeeded)), false},
+		"a life of its own":                  {release(func(r *v1alpha1.Release) { ended(running)(r); r.UID = "r-1" }), false},
+		"nothing ran yet":                    {release(ended()), true},
+		"the first rollout runs":             {release(ended(running)), true},
+		"the first failed":                   {release(ended(failed)), true},
+		"a second runs after that":           {release(ended(running, failed)), true},
+		"one succeeded":                      {release(ended(succeeded, failed)), false},
+		"another runs after one succeeded":   {release(ended(running, failed, succeeded)), false},
+		"another failed after one succeeded": {release(ended(failed, succeeded)), false},
 	} {
 		if got := delivery.Restored(tc.r); got != tc.want {
 			t.Errorf("%s: %v", name, got)

@@ -1,11 +1,10 @@
 package delivery
 
 import (
-	"slices"
-
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"kumodo.io/convoy/api/v1alpha1"
 )
