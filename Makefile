@@ -52,7 +52,7 @@ verify: generate ## checks that what is generated is committed, that the modules
 # after another, since the end-to-end tests wait for real clusters and want the machine for themselves.
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
 	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; \
-	  (cd $$module && go test -race -count=1 -timeout 30m $$([[ $$module == dev ]] && echo -p=1) ./...); done
+	  (cd $$module && go test -race -count=1 -timeout 60m $$([[ $$module == dev ]] && echo -p=1) ./...); done
 
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=observe: with N observed Clusters of ten Releases; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
