@@ -311,6 +311,7 @@ func TestAnApprovalThatNothingWaitedForIsVoidOnceAnotherRenderIsDelivered(t *tes
 	early := s.approve("app", s.awaitDelivered("app").Status.Rollout.Digest)
 	s.edit("greeting", "two")
 	s.awaitApproval(early, v1alpha1.ApprovalVoid)
+	s.awaitRollout("app", 2) // it is voided when that begins
 	change(s, r, func(r *v1alpha1.Release) { r.Spec.SyncPolicy.Mode = v1alpha1.SyncManual })
 	s.edit("greeting", "one")
 	s.awaitPending("app", v1alpha1.ReasonAwaitingApproval)
