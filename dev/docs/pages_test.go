@@ -52,16 +52,23 @@ func TestThePagesDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestFewBlocksAreNotRun keeps the exceptions from growing.
-func TestFewBlocksAreNotRun(t *testing.T) {
+// allPages are the pages, and the root of the repository that they are in.
+func allPages(t *testing.T) (root string, paths []string) {
+	t.Helper()
 	root, err := env.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := pagesOf(root)
+	paths, err = pagesOf(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root, paths
+}
+
+// TestFewBlocksAreNotRun keeps the exceptions from growing.
+func TestFewBlocksAreNotRun(t *testing.T) {
+	root, paths := allPages(t)
 	run, skipped := 0, 0
 	for _, path := range paths {
 		p, err := readPage(root, path)
@@ -86,14 +93,7 @@ func TestFewBlocksAreNotRun(t *testing.T) {
 
 // TestLinksLeadSomewhere follows the links between pages, to titles too.
 func TestLinksLeadSomewhere(t *testing.T) {
-	root, err := env.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	paths, err := pagesOf(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, paths := allPages(t)
 	for _, path := range append(paths, "ARCHITECTURE.md", "CONTRIBUTING.md") {
 		text, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {

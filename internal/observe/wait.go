@@ -70,9 +70,9 @@ func (r Result) Open() []Finding { return slices.Concat(r.Failed, r.Pending) }
 
 // Wait looks at the objects until all are healthy by the checks, one has failed for good, or ctx ends, and tells which. It looks
 // only at those that were not healthy yet, at growing intervals of at most three seconds. A failure counts when it
-// lasts, or at once where the controller has given up. expiring are objects that
-// have done their work when they are gone. progress may be nil; it is called after each round, with how the objects stand
-// then. When ctx ends, the Result is returned with ctx's error; any other error means that the target could not be used.
+// lasts, or at once where the controller has given up. expiring are objects that have done their work when they are gone.
+// progress may be nil; it is called after each round, with how the objects stand then. When ctx ends, the Result is returned
+// with ctx's error; any other error means that the target could not be used.
 func Wait(ctx context.Context, t Target, entries []v1alpha1.InventoryEntry, checks *Checks, expiring map[delivery.ObjectRef]bool, progress func(Result)) (Result, error) {
 	w := &waiter{target: t, of: len(entries), checks: checks, expiring: expiring, progress: progress}
 	for _, e := range entries {

@@ -24,7 +24,7 @@ type Writer struct {
 	events events.EventRecorder
 }
 
-// NewWriter writes to the hub. Its client must not read from a cache: a decision stands on what it reads.
+// NewWriter writes to the hub. The client of whoever writes verdicts must not read from a cache: a decision stands on what it reads.
 func NewWriter(hub client.Client, recorder events.EventRecorder) *Writer {
 	return &Writer{hub: hub, events: recorder}
 }
