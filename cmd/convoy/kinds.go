@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -89,23 +87,32 @@ func (k *kinds) ready() error {
 	return nil
 }
 
-// await waits until the hub lacks nothing, or ctx is done. What older CRDs do not know, a hub drops without a word, and with it what
-// convoy must not forget. A process that waits goes on once they are upgraded; and it is not ready, which leaves the pods of before at work.
+// await waits until the hub lacks nothing, or ctx is done. What older CRDs do not know, a hub drops without a word, and with it what convoy must not
+// forget. A process that waits goes on once they are upgraded; and it is not ready, which leaves the pods of before at work.
 func (k *kinds) await(ctx context.Context) (found bool) {
-	complaint := rate.Sometimes{Interval: time.Minute}
-	return wait.PollUntilContextCancel(ctx, k.period, true, func(context.Context) (bool, error) {
+	var said time.Time
+	for {
 		missing, err := lacks(k.openapi, k.own)
 		if apierrors.IsForbidden(err) {
 			k.log.Warn("the hub does not let convoy see whether its CRDs are older than this convoy", "error", err)
 			missing, err = nil, nil
 		}
-		if err != nil || len(missing) > 0 {
-			complaint.Do(func() { k.complain(missing, err) })
-			return false, nil
+		if err == nil && len(missing) == 0 {
+			k.found.Store(true)
+			return true
 		}
-		k.found.Store(true)
-		return true, nil
-	}) == nil
+		if time.Since(said) >= time.Minute {
+			said = time.Now()
+			k.complain(missing, err)
+		}
+		timer := time.NewTimer(k.period)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+	}
 }
 
 func (k *kinds) complain(missing []lacking, err error) {
