@@ -1,9 +1,12 @@
 package apply
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -67,6 +70,93 @@ func TestAServiceAccountAppliesWhatItMayAndNothingElse(t *testing.T) {
 	const wayOut = "/deployer there: give it that permission, or change spec.serviceAccountName"
 	only(t, set.Failed[:1], "pw", "convoy acts as service account "+w.ns+wayOut, true)
 	only(t, set.Failed[1:], "x", "convoy acts as service account "+w.ns+wayOut, true)
+}
+
+func TestWhatAServiceAccountMayNotMakeIsNotRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.role("deployer", allOfConfigMaps))
+	w.create(w.binding("deployer", "deployer"))
+	d := w.asDeployer()
+	cfg, secret := w.configMap("cfg", nil), w.secret("pw")
+	d.may(cfg)
+	for range 2 {
+		if set := d.apply(cfg, secret); len(set.Failed) != 1 || len(d.record().Entries()) != 1 {
+			t.Fatalf("got %+v, recorded %v", set, d.record().Entries())
+		}
+	}
+	d.applied(cfg)
+	if out := d.prune(cfg); !out.Done() {
+		t.Errorf("after the source was corrected: %+v", out)
+	}
+	d.apply(cfg, secret)
+	if out := d.delete(); !out.Done() || d.record().Stored() {
+		t.Errorf("deletion: %+v", out)
+	}
+}
+
+func TestWhatIsRefusedIsNotRecordedThoughTheApplyEndsEarly(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.role("deployer", allOfConfigMaps))
+	w.create(w.binding("deployer", "deployer"))
+	d := w.asDeployer()
+	d.may(w.configMap("cfg", nil))
+	d.targetLog.intercept(breaking(http.MethodPatch, "/deployments/"))
+	req := d.request(w.secret("pw"), w.deployment("app"))
+	if _, err := Apply(d.ctx, d.target, d.ledger, req); err == nil {
+		t.Fatal("the broken connection was not an error")
+	}
+	entries := d.record().Entries()
+	if len(entries) != 1 || entries[0].Kind != "Deployment" {
+		t.Errorf("recorded %v, want the object whose answer was lost", entries)
+	}
+}
+
+// What was recorded before, or may have been stored by a request whose answer says otherwise or was lost.
+func TestWhatMayBeOnTheTargetStaysRecordedThoughItIsRefused(t *testing.T) {
+	status := func(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
+		return reply(r, code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code))
+	}
+	for name, test := range map[string]struct {
+		applied, forgotten bool
+		first              func(*http.Request) *http.Response // nil passes the first patch on; all later ones are forbidden
+	}{
+		"recorded": {applied: true, first: func(r *http.Request) *http.Response {
+			return status(r, http.StatusForbidden, metav1.StatusReasonForbidden)
+		}},
+		"only its marks": {applied: true, forgotten: true},
+		"no sure refusal": {first: func(r *http.Request) *http.Response {
+			return status(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			o := w.configMap("cfg", map[string]string{"a": "1"})
+			if test.applied {
+				w.applied(o)
+			}
+			if test.forgotten {
+				w.check(w.ledger.Abandon(w.ctx, w.record()))
+			}
+			patches := 0
+			w.targetLog.intercept(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPatch {
+					return nil, nil
+				}
+				if patches++; patches > 1 {
+					return status(r, http.StatusForbidden, metav1.StatusReasonForbidden), nil
+				}
+				if test.first == nil {
+					return nil, nil
+				}
+				return test.first(r), nil
+			})
+			for range 2 {
+				if set := w.apply(o); len(set.Failed) != 1 || len(w.record().Entries()) != 1 {
+					t.Errorf("got %+v, recorded %v", set, w.record().Entries())
+				}
+			}
+		})
+	}
 }
 
 func TestADeletionWhoseServiceAccountLostItsPermissionsIsAnErrorWithAWayOut(t *testing.T) {

@@ -85,13 +85,15 @@ type applier struct {
 
 	mu          sync.Mutex
 	applied     []v1alpha1.InventoryEntry
+	refused     []delivery.ObjectRef // for certain, and never recorded before: there is nothing to delete later
 	failed      []ObjectError
 	pending     []delivery.ObjectRef
 	definitions map[delivery.ObjectRef]*unstructured.Unstructured // as the server answered
 }
 
 // Apply brings the objects to the target, stage by stage, after it has announced them in the inventory. An object that
-// is refused is in ChangeSet.Failed and stops no other. The error is failure.Terminal for a render that holds an object
+// is refused is in ChangeSet.Failed and stops no other; one that the Record did not have before leaves it again, as who may not write an
+// object may often not read it either, and could never show that it is gone. The error is failure.Terminal for a render that holds an object
 // twice; it wraps ErrHub when the inventory could not be written; any other is of the target, or of ctx. What was
 // applied before an error is announced, so that a repetition finds it.
 func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, error) {
@@ -106,21 +108,22 @@ func Apply(ctx context.Context, t Target, l *Ledger, req Request) (ChangeSet, er
 		definitions: map[delivery.ObjectRef]*unstructured.Unstructured{},
 	}
 	a.report = newReporter(req.Progress, len(p.items))
-	for i := range p.items {
-		p.items[i].uid = req.Record.uid(p.items[i].ref)
-	}
 	if err := a.addNamespace(ctx); err != nil {
 		return ChangeSet{}, err
+	}
+	for i := range p.items {
+		p.items[i].uid, p.items[i].fresh = req.Record.uid(p.items[i].ref), !req.Record.has(p.items[i].ref)
 	}
 	if err := l.Announce(ctx, req.Record, p.entries()); err != nil {
 		return ChangeSet{}, err
 	}
 	for _, stage := range delivery.Stages {
 		if err := a.runStage(ctx, stage); err != nil {
+			_ = dropAfter(ctx, l, req.Record, a.refused) // the error that ended the apply is the one to tell
 			return a.changeSet(), fmt.Errorf("apply %s: %w", stage, err)
 		}
 	}
-	if err := l.Confirm(ctx, req.Record, a.applied); err != nil {
+	if err := l.Confirm(ctx, req.Record, a.applied, a.refused); err != nil {
 		return a.changeSet(), err
 	}
 	return a.changeSet(), nil

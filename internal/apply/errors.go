@@ -83,6 +83,15 @@ func (t Target) as() string {
 	return fmt.Sprintf("; convoy acts as service account %s there: give it that permission, or change spec.serviceAccountName", t.ServiceAccount)
 }
 
+// isRefused reports whether the server's answer means that it has stored nothing, and will not.
+func isRefused(ref delivery.ObjectRef, err error) bool {
+	if err == nil || fatal(err) {
+		return false
+	}
+	_, mayPass := passing(ref, err)
+	return !mayPass
+}
+
 func isSecret(ref delivery.ObjectRef) bool { return ref.Kind == "Secret" && ref.Group == "" }
 
 var (

@@ -238,7 +238,7 @@ func (s *hookStarter) make(ctx context.Context) error {
 	if err != nil {
 		return s.explain(ctx, err)
 	}
-	return s.ledger.Confirm(ctx, s.Record, []v1alpha1.InventoryEntry{s.entry(string(live.GetUID()))})
+	return s.ledger.Confirm(ctx, s.Record, []v1alpha1.InventoryEntry{s.entry(string(live.GetUID()))}, nil)
 }
 
 func (s *hookStarter) create(ctx context.Context) (*unstructured.Unstructured, error) {

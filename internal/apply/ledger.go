@@ -76,12 +76,12 @@ func (l *Ledger) Announce(ctx context.Context, rec *Record, entries []v1alpha1.I
 	return l.save(ctx, rec)
 }
 
-// Confirm writes the UIDs and versions of objects that were applied, if any is new.
-func (l *Ledger) Confirm(ctx context.Context, rec *Record, applied []v1alpha1.InventoryEntry) error {
+// Confirm writes the UIDs and versions of objects that were applied, if any is new, and forgets those that were announced in vain.
+func (l *Ledger) Confirm(ctx context.Context, rec *Record, applied []v1alpha1.InventoryEntry, refused []delivery.ObjectRef) error {
 	for _, e := range applied {
 		rec.confirm(e)
 	}
-	return l.save(ctx, rec)
+	return l.Drop(ctx, rec, refused)
 }
 
 // Drop forgets objects that were seen gone, or that are not the Release's any more.

@@ -26,7 +26,7 @@ func (a *applier) addNamespace(ctx context.Context) error {
 	}
 	it := item{
 		object: marked(o, "", a.req.Owner), ref: ref,
-		stage: delivery.StageDefinitions, mapping: m, implied: true, uid: a.req.Record.uid(ref),
+		stage: delivery.StageDefinitions, mapping: m, implied: true,
 	}
 	live, err := a.get(ctx, &it)
 	switch {

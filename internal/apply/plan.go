@@ -35,6 +35,8 @@ type item struct {
 	ours    bool              // its kind is defined in the same render
 	implied bool              // it is not in the render: a target namespace that is to be there, whoever makes it
 	uid     string            // of the object that convoy applied before; "" when it applied none
+	fresh   bool              // the Record did not have it before this apply
+	maybe   bool              // the target may have stored it, whatever it answered since
 	options
 }
 

@@ -109,6 +109,8 @@ func (r *Record) Entries() []v1alpha1.InventoryEntry {
 // uid is that of the object that was applied; "" when none was.
 func (r *Record) uid(ref delivery.ObjectRef) string { return r.entries[ref].UID }
 
+func (r *Record) has(ref delivery.ObjectRef) bool { _, known := r.entries[ref]; return known }
+
 // uidsOf are those of all objects of Records, as far as they are known.
 func uidsOf(records []*Record) map[string]bool {
 	out := map[string]bool{}

@@ -50,6 +50,11 @@ func (a *applier) write(ctx context.Context, it *item) (*unstructured.Unstructur
 		a.resolve.refreshOlder(ctx, recent) // for the next attempt: the kind was known, and is gone
 	}
 	a.fail(refusal(a.resolve.target, it.ref, err, a.clean))
+	if it.fresh && !it.maybe {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.refused = append(a.refused, it.ref)
+	}
 	return nil, nil
 }
 
@@ -80,6 +85,7 @@ func (a *applier) tryWrite(ctx context.Context, it *item) (*unstructured.Unstruc
 		first = it.known()
 	}
 	live, err := a.patch(ctx, first, false)
+	it.maybe = it.maybe || !isRefused(it.ref, err)
 	if apierrors.IsConflict(err) || isOtherObject(err) {
 		live, err = a.takeOver(ctx, it, err)
 	}
