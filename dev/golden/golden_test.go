@@ -117,10 +117,22 @@ func rendered(t *testing.T, in render.Input) *render.Output {
 	return out
 }
 
+// firsts are the first renders of the inputs, by name.
+var firsts = map[string]*render.Output{}
+
+// first is the first render of an input, which is not to be changed: large ones take long, and most tests need no other.
+func (i input) first(t *testing.T) *render.Output {
+	t.Helper()
+	if firsts[i.name] == nil {
+		firsts[i.name] = rendered(t, i.in(t))
+	}
+	return firsts[i.name]
+}
+
 func TestPublicInputsRenderToWhatTheyAlwaysDid(t *testing.T) {
 	for _, input := range inputs {
 		t.Run(input.name, func(t *testing.T) {
-			out := rendered(t, input.in(t))
+			out := input.first(t)
 			if out.Digest != input.digest || len(out.Objects) != input.count {
 				t.Errorf("%d objects with digest %s, want %d with %s", len(out.Objects), out.Digest, input.count, input.digest)
 			}
@@ -131,8 +143,7 @@ func TestPublicInputsRenderToWhatTheyAlwaysDid(t *testing.T) {
 func TestPublicInputsRenderAsHelmKustomizeAndADecoderDo(t *testing.T) {
 	for _, input := range inputs {
 		t.Run(input.name, func(t *testing.T) {
-			in := input.in(t)
-			out := rendered(t, in)
+			in, out := input.in(t), input.first(t)
 			var want []*unstructured.Unstructured
 			switch out.Type {
 			case v1alpha1.RenderHelm:
@@ -290,11 +301,10 @@ func TestTheSameInputsGiveTheSameDigestEachTimeAndInAnotherProcess(t *testing.T)
 	const env = "CONVOY_GOLDEN_DIGESTS"
 	var digests strings.Builder
 	for _, input := range inputs {
-		in := input.in(t)
-		want := rendered(t, in).Digest
+		in, want := input.in(t), input.first(t).Digest
 		runs := 100
 		if len(in.Files) > 30 || strings.Contains(input.name, "gateway") || strings.Contains(input.name, "operator") {
-			runs = 10 // megabytes each
+			runs = 4 // megabytes each
 		}
 		if os.Getenv(env) != "" {
 			runs = 0
