@@ -38,7 +38,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			}
 		})
 	}
-	for _, kind := range []string{delivery.WorkflowCluster, delivery.WorkflowRelease, delivery.WorkflowRollout, delivery.WorkflowSource, delivery.WorkflowObserver} {
+	for _, kind := range []string{delivery.WorkflowCluster, delivery.WorkflowRelease, delivery.WorkflowRollout, delivery.WorkflowSource, delivery.WorkflowObserver, delivery.WorkflowHub} {
 		if !seen[kind] {
 			t.Errorf("no history of a %s workflow is recorded in testdata/histories", kind)
 		}
@@ -83,6 +83,7 @@ func newReplayer(t *testing.T, around ...interceptor.WorkerInterceptor) worker.W
 	}
 	for name, run := range map[string]any{
 		delivery.WorkflowCluster: workflows.Cluster, delivery.WorkflowRelease: workflows.Release, delivery.WorkflowRollout: workflows.Rollout, delivery.WorkflowSource: workflows.Source, delivery.WorkflowObserver: workflows.Observer,
+		delivery.WorkflowHub: workflows.Hub,
 	} {
 		replayer.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: name})
 	}

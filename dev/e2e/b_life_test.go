@@ -76,6 +76,7 @@ func TestALifeFromRegistrationToDeletion(t *testing.T) {
 
 	s.save("cluster-ready", s.clusterWorkflow("steady"))
 	s.save("cluster-dead-then-mended", s.clusterWorkflow("flaky"))
+	s.save("hub", delivery.HubWorkflowID)
 	s.save("cluster-cascade", s.clusterWorkflow("doomed"))
 	s.save("release-deleted", s.releaseWorkflow("app"))
 	s.save("release-gated-then-cascade", s.releaseWorkflow("gated"))
