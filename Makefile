@@ -14,6 +14,9 @@ SUITE ?= releases
 SEED ?= 0
 ROUNDS ?= 20
 ONLY ?=
+RUN ?= TestALifeFrom|TestHooksOfEachKind|TestADeletedRelease|TestPruneReleasesDeletes|TestDriftIsTold|TestHealthThatIsLost|TestAnObserverThatIsKilled|TestConvoyThatIsKilled|TestWhatIsWished|TestARolloutSurvives|TestASecondHubIs
+# The newest Temporal server that the Go of go.mod builds.
+temporal-server := v1.32.1
 
 controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -21,10 +24,10 @@ workflowcheck := go.temporal.io/sdk/contrib/tools/workflowcheck
 govulncheck := golang.org/x/vuln/cmd/govulncheck
 benchstat := golang.org/x/perf/cmd/benchstat
 
-.PHONY: help tools generate lint verify test bench chaos demo demo-once build image clean clean-tools FORCE
+.PHONY: help tools tools-postgres generate lint verify test test-postgres bench chaos demo demo-once build image clean clean-tools FORCE
 
 help: ## lists these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 tools: $(GO_TOOLS:%=bin/%) ## builds or links into bin/ what the other commands run; the first time takes up to 30 minutes
 	@KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" dev/tools.sh
@@ -32,6 +35,14 @@ tools: $(GO_TOOLS:%=bin/%) ## builds or links into bin/ what the other commands 
 $(GO_TOOLS:%=bin/%): tools/go.mod
 	@echo "tools: $(@F) is built now, with cold caches about 3 minutes"
 	@go build -modfile=tools/go.mod -o $@ $($(@F))
+
+# The server takes long to build, so that neither tools nor continuous integration do.
+tools-postgres: bin/temporal-server bin/temporal-sql ## builds a Temporal server as it is run in production, and its tool for schemas, which take 10 minutes the first time
+
+bin/temporal-server bin/temporal-sql:
+	@echo "tools: $(@F) is built now, with cold caches about 10 minutes for both"
+	@mkdir -p $@.new && GOBIN=$(CURDIR)/$@.new GOFLAGS=-mod=mod go install go.temporal.io/server/cmd/$(if $(filter %-sql,$@),tools/sql,server)@$(temporal-server)
+	@mv $@.new/* $@ && rmdir $@.new
 
 generate: bin/controller-gen ## writes deep copies, CRDs, the API reference and the kustomize base
 	bin/controller-gen object paths=./api/... crd:generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir=deploy/crd
@@ -53,6 +64,9 @@ verify: generate ## checks that what is generated is committed, that the modules
 test: tools bin/convoy-race ## runs all tests of all modules with the race detector
 	@export KUBEBUILDER_ASSETS=$(BIN); for module in $(MODULES); do echo "test: $$module"; \
 	  (cd $$module && go test -race -count=1 -timeout 60m $$([[ $$module == dev ]] && echo -p=1) ./...); done
+
+test-postgres: tools tools-postgres bin/convoy-race ## runs end-to-end tests on a Temporal server with PostgreSQL, which has to be installed; RUN="A|B" chooses others than the main ones
+	cd dev && KUBEBUILDER_ASSETS=$(BIN) go test -race -count=1 -timeout 1h ./e2e -temporal=postgres -run '$(RUN)'
 
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=observe: with N observed Clusters of ten Releases; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)
@@ -83,4 +97,4 @@ clean: ## removes what was built, but not the tools
 	rm -f bin/{convoy,convoy-race,convoy-linux,convoy-image.tar,demo,bench}
 
 clean-tools: ## removes the tools, which take long to build
-	rm -f $(GO_TOOLS:%=bin/%) bin/{controlplane,etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl,kwok,temporal}
+	rm -f $(GO_TOOLS:%=bin/%) bin/{controlplane,etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl,kwok,temporal,temporal-server,temporal-sql}

@@ -34,7 +34,7 @@ func newCalmScene(t *testing.T) *scene {
 func startCalm() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	e, err := env.Start(ctx, env.Options{Bin: os.Getenv("KUBEBUILDER_ASSETS"), Hub: env.ControlPlaneOptions{Name: "calm-hub"}})
+	e, err := env.Start(ctx, env.Options{Bin: os.Getenv("KUBEBUILDER_ASSETS"), Temporal: temporalOptions(), Hub: env.ControlPlaneOptions{Name: "calm-hub"}})
 	if err != nil {
 		return err
 	}

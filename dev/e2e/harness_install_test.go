@@ -32,7 +32,7 @@ func newHub(t *testing.T, name string, changes ...func(*env.Options)) site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	options := env.Options{Bin: os.Getenv("KUBEBUILDER_ASSETS"), Hub: env.ControlPlaneOptions{Name: name, Controllers: true, Audit: true}}
+	options := env.Options{Bin: os.Getenv("KUBEBUILDER_ASSETS"), Temporal: temporalOptions(), Hub: env.ControlPlaneOptions{Name: name, Controllers: true, Audit: true}}
 	for _, apply := range changes {
 		apply(&options)
 	}

@@ -47,12 +47,23 @@ var (
 	scheme      = newScheme()
 )
 
+// temporalKind is which Temporal all sites have.
+var temporalKind = flag.String("temporal", "dev", "dev for Temporal's dev server, postgres for a server on PostgreSQL, which `make tools-postgres` builds")
+
+func temporalOptions() env.TemporalOptions {
+	return env.TemporalOptions{Postgres: *temporalKind == "postgres"}
+}
+
 // width is how many tests run at once unless the flag -parallel says otherwise: they wait more than they work.
 const width = "10"
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // of the clients
 	flag.Parse()
+	if *temporalKind != "dev" && *temporalKind != "postgres" {
+		fmt.Fprintf(os.Stderr, "-temporal: %q is neither dev nor postgres\n", *temporalKind)
+		os.Exit(2)
+	}
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
@@ -76,7 +87,7 @@ func run(m *testing.M) (code int) {
 	defer cancel()
 	var err error
 	local, err = env.Start(ctx, env.Options{
-		Bin: os.Getenv("KUBEBUILDER_ASSETS"),
+		Bin: os.Getenv("KUBEBUILDER_ASSETS"), Temporal: temporalOptions(),
 		Hub: env.ControlPlaneOptions{Controllers: true, Audit: true},
 		Targets: []env.ControlPlaneOptions{
 			{Name: "alpha", Workloads: true, Audit: true},

@@ -210,7 +210,7 @@ func (e *Env) Stop() error {
 		stopping.Go(func() error { defer part.release(); return part.Kill() })
 	}
 	if e.Temporal != nil {
-		stopping.Go(func() error { defer e.Temporal.release(); return e.Temporal.Kill() })
+		stopping.Go(e.Temporal.end)
 	}
 	if e.Git != nil {
 		stopping.Go(e.Git.Close)

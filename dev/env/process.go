@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,11 @@ type process struct {
 	name    string   // for people: "target-1 kube-apiserver"
 	path    string   // the executable
 	args    []string // without the program's name
-	dir     string   // working folder and HOME, so that nobody's own settings are read
-	logPath string   // standard output and error, appended to at each start
+	env     []string // besides the bare environment
+	dir     string   // HOME, so that nobody's own settings are read, and the working folder unless workDir is another
+	workDir string
+	as      *syscall.Credential // whom it runs as; nil for ourselves
+	logPath string              // standard output and error, appended to at each start
 	grace   time.Duration
 	ledger  *ledger
 	report  func(format string, args ...any)
@@ -49,10 +53,11 @@ func (p *process) start() error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 
 	cmd := exec.Command(p.path, p.args...) //nolint:gosec,noctx // a program of the environment outlives the call that starts it
-	cmd.Dir = p.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + os.TempDir(), "TEMPORAL_VERSION_CHECK_DISABLED=1"}
+	cmd.Dir = cmp.Or(p.workDir, p.dir)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + os.TempDir(), "TEMPORAL_VERSION_CHECK_DISABLED=1"}, p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr.Credential = p.as
 	if err := spawn(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}

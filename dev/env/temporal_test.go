@@ -95,10 +95,9 @@ func newTemporalForTest(t *testing.T) *Temporal {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := instance.Kill(); err != nil {
+		if err := instance.end(); err != nil {
 			t.Error(err)
 		}
-		instance.release()
 	})
 	if err := instance.Start(t.Context()); err != nil {
 		t.Fatal(err)
