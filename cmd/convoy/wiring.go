@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	temporalclient "go.temporal.io/sdk/client"
 	temporallog "go.temporal.io/sdk/log"
+	"go.uber.org/dig"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxevent"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +49,7 @@ import (
 func run(ctx context.Context, c *config) error {
 	app := fx.New(options(c))
 	if err := app.Err(); err != nil {
-		return err
+		return dig.RootCause(err) // not the way through the graph
 	}
 	start, cancel := context.WithTimeout(ctx, app.StartTimeout())
 	defer cancel()
@@ -77,6 +78,7 @@ func options(c *config) fx.Option {
 		fx.WithLogger(func(l *slog.Logger) fxevent.Logger {
 			quiet := &fxevent.SlogLogger{Logger: l}
 			quiet.UseLogLevel(slog.LevelDebug)
+			quiet.UseErrorLevel(slog.LevelDebug) // run returns what ends the process, and it is said once
 			return quiet
 		}),
 		fx.StopTimeout(c.StopTimeout+20*time.Second),

@@ -37,6 +37,14 @@ func TestEverythingThatARoleNeedsIsProvided(t *testing.T) {
 	}
 }
 
+func TestARunWithoutAHubSaysOnlyWhatToDo(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	const want = "no hub: give --kubeconfig, or run in a pod with a service account"
+	if err := run(t.Context(), parsed(t)); err == nil || err.Error() != want {
+		t.Errorf("it ended with %v, want %s", err, want)
+	}
+}
+
 func TestAStepThatWasCancelledIsNoErrorInTheLog(t *testing.T) {
 	var out strings.Builder
 	l := steps{temporallog.NewStructuredLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))}
