@@ -66,7 +66,7 @@ test: tools bin/convoy-race ## runs all tests of all modules with the race detec
 	  (cd $$module && go test -race -count=1 -timeout 60m $$([[ $$module == dev ]] && echo -p=1) ./...); done
 
 test-postgres: tools tools-postgres bin/convoy-race ## runs end-to-end tests on a Temporal server with PostgreSQL, which has to be installed; RUN="A|B" chooses others than the main ones
-	cd dev && KUBEBUILDER_ASSETS=$(BIN) go test -race -count=1 -timeout 1h ./e2e -temporal=postgres -run '$(RUN)'
+	cd dev && KUBEBUILDER_ASSETS=$(BIN) go test -race -count=1 -timeout 1h ./e2e -temporal=postgres -parallel=4 -run '$(RUN)'
 
 bench: tools bin/convoy ## measures the budgets with N Releases of M ConfigMaps each; SUITE=clusters: with N Clusters, DEAD of them dead; SUITE=sources: with N Releases of one repository; SUITE=observe: with N observed Clusters of ten Releases; SUITE=render: renders, beside those of Helm and kustomize; ARGS="-json FILE" keeps the figures
 	go build -C dev -o $(BIN)/bench ./bench && KUBEBUILDER_ASSETS=$(BIN) exec bin/bench -suite $(SUITE) $(N:%=-n %) $(M:%=-m %) $(DEAD:%=-dead %) $(ARGS)

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
@@ -168,16 +169,11 @@ func (t *Temporal) ready(ctx context.Context) error {
 	if _, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace}); err != nil {
 		return err
 	}
-	list, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: Namespace})
-	if err != nil {
-		return err
-	}
-	for name := range searchAttributes {
-		if _, ok := list.GetCustomAttributes()[name]; !ok {
-			return fmt.Errorf("search attribute %s is not registered yet", name)
-		}
-	}
-	return nil
+	// A server knows what was registered a while before it lets anybody use it.
+	_, err = c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: Namespace, Query: strings.Join(slices.Sorted(maps.Keys(searchAttributes)), " IS NOT NULL AND ") + " IS NOT NULL",
+	})
+	return err
 }
 
 // Stop ends the server gracefully; it is killed when it has not ended within its grace period.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,34 +65,61 @@ func TestAPersistentTemporalKeepsItsWorkflows(t *testing.T) {
 	}
 }
 
-func TestATemporalInMemoryStartsEmptyOnTheSamePort(t *testing.T) {
-	instance := newTemporalForTest(t)
-	c, err := client.DialContext(t.Context(), client.Options{HostPort: instance.Address, Namespace: Namespace})
-	if err != nil {
-		t.Fatal(err)
+func TestATemporalStartsEmptyOnTheSamePortUnlessItIsPersistent(t *testing.T) {
+	for name, options := range map[string]TemporalOptions{
+		"in memory":                 {},
+		"PostgreSQL":                {Postgres: true},
+		"PostgreSQL and persistent": {Postgres: true, Persistent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if options.Postgres {
+				needsPostgres(t)
+			}
+			options.DynamicConfig = map[string]string{"frontend.namespaceRPS": "5000"}
+			instance := startedTemporal(t, options)
+			c, err := client.DialContext(t.Context(), client.Options{HostPort: instance.Address, Namespace: Namespace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			id := startWorkflow(t, c)
+			if err := instance.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := instance.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is told whether the workflow is known", func(ctx context.Context) error {
+				_, err := c.DescribeWorkflow(ctx, id, "")
+				_, forgotten := errors.AsType[*serviceerror.NotFound](err)
+				if err != nil && !forgotten {
+					return err
+				}
+				if forgotten == options.Persistent {
+					t.Errorf("the workflow: %v", err)
+				}
+				return nil
+			})
+		})
 	}
-	defer c.Close()
-	id := startWorkflow(t, c)
-	if err := instance.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := instance.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the workflow is forgotten", func(ctx context.Context) error {
-		_, err := c.DescribeWorkflow(ctx, id, "")
-		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
-			return nil
-		}
-		return errors.Join(err, errors.New("not forgotten"))
-	})
 }
 
-// newTemporalForTest starts a second dev server, which the test's end kills.
-func newTemporalForTest(t *testing.T) *Temporal {
+// needsPostgres skips a test that wants a server with a database where there is none.
+func needsPostgres(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(local.bin, "temporal-server")); err != nil {
+		t.Skip("bin/temporal-server is missing: make tools-postgres builds it")
+	}
+	if _, err := postgresBin(); err != nil {
+		t.Skip(err)
+	}
+}
+
+// startedTemporal starts a second server, which the test's end kills.
+func startedTemporal(t *testing.T, options TemporalOptions) *Temporal {
 	t.Helper()
 	e := &Env{bin: local.bin, run: t.TempDir(), ledger: local.ledger, log: io.Discard}
-	instance, err := newTemporal(e, TemporalOptions{DynamicConfig: map[string]string{"frontend.namespaceRPS": "5000"}})
+	instance, err := newTemporal(e, options)
 	if err != nil {
 		t.Fatal(err)
 	}
