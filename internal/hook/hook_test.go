@@ -71,6 +71,12 @@ spec: {backoffLimit: 9007199254740993}
 		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod": "more than one object",
 		"apiVersion: batch/v1\nkind: Job\nspec: {}":                                            "no metadata.name",
 		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, generateName: b}":                "exclude one another",
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, labels: {a: true}}":              `job.template: Job: metadata.labels: the value of "a" is not a text; quote it`,
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, labels: [x]}":                    "metadata.labels is not a map",
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a, annotations: {v: 1.2}}":  `metadata.annotations: the value of "v" is not a text; quote it`,
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, finalizers: [1]}":                "metadata.finalizers holds what is not a text; quote it",
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, finalizers: x}":                  "metadata.finalizers is not a list",
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, namespace: [b]}":                 "metadata.namespace is not a valid name",
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: a}":                                 "does not make a Namespace",
 	} {
 		_, err := hook.Object(&v1alpha1.HookJob{Template: template}, facts(), id)

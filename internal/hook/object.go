@@ -49,6 +49,9 @@ func Object(h *v1alpha1.HookJob, c delivery.Context, id string) (*unstructured.U
 	case name == "":
 		return nil, failed("job.template: the object has no metadata.name; give it one, or metadata.generateName")
 	}
+	if err := delivery.CheckObject(o.Object); err != nil {
+		return nil, failed("job.template: %s: %v", o.GetKind(), err)
+	}
 	unstructured.RemoveNestedField(o.Object, "status")
 	return o, nil
 }

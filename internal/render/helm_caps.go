@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 
 	"kumodo.io/convoy/api/v1alpha1"
+	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 )
 
@@ -79,5 +80,5 @@ func (k *versionKnowledge) failure() error {
 		return nil
 	}
 	return failure.Transient(v1alpha1.ReasonRenderFailed, nil,
-		"the chart asks which versions of the API group %s the target has, and the target does not say at the moment: is the API service behind it available?", short(k.asked))
+		"the chart asks which versions of the API group %s the target has, and the target does not say at the moment: is the API service behind it available?", delivery.Short(k.asked))
 }

@@ -18,6 +18,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/ignore"
+
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // The bounds of a chart with all that it holds.
@@ -48,12 +50,12 @@ func loadChart(ctx context.Context, files map[string][]byte) (*chart.Chart, erro
 		return nil, err
 	}
 	if t := c.Metadata.Type; t != "" && t != "application" {
-		return nil, invalid("%s: a chart of the type %s is not one to be installed", chartFile, short(t))
+		return nil, invalid("%s: a chart of the type %s is not one to be installed", chartFile, delivery.Short(t))
 	}
 	var missing []string
 	for _, d := range c.Metadata.Dependencies {
 		if d != nil && !slices.ContainsFunc(c.Dependencies(), func(s *chart.Chart) bool { return s.Name() == d.Name }) {
-			missing = append(missing, short(d.Name))
+			missing = append(missing, delivery.Short(d.Name))
 		}
 	}
 	if missing != nil {
@@ -137,7 +139,7 @@ func (l *chartLoader) load(ctx context.Context, files map[string][]byte, where s
 		}
 		key := sub.Name() + " " + sub.Metadata.Version
 		if seen[key] {
-			return nil, invalid("%s: the chart %s is there twice", where+"charts", short(key))
+			return nil, invalid("%s: the chart %s is there twice", where+"charts", delivery.Short(key))
 		}
 		seen[key] = true
 		c.AddDependency(sub)
@@ -218,7 +220,7 @@ func loadOwn(files map[string][]byte, where string) (c *chart.Chart, err error) 
 // explainLoad makes a message of an error of Helm's loader. An error of its validation names fields only.
 func explainLoad(files map[string][]byte, err error) string {
 	if v, ok := errors.AsType[chart.ValidationError](err); ok {
-		return chartFile + ": " + short(strings.TrimPrefix(v.Error(), "validation: "))
+		return chartFile + ": " + delivery.Short(strings.TrimPrefix(v.Error(), "validation: "))
 	}
 	for _, name := range []string{chartFile, "Chart.lock", "requirements.yaml", "requirements.lock"} {
 		if _, err := parseYAML(files[name]); err != nil {
@@ -231,7 +233,7 @@ func explainLoad(files map[string][]byte, err error) string {
 // checkKubernetes compares the version of the target with what the chart asks for.
 func checkKubernetes(c *chart.Chart, version string) error {
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, version) {
-		return invalid("the chart needs Kubernetes %s, and the target has %s", short(want), version)
+		return invalid("the chart needs Kubernetes %s, and the target has %s", delivery.Short(want), version)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (o *chartOutput) object(object located) {
 		o.skipped = append(o.skipped, object.where+": hook "+ref)
 	default:
 		if why := refusedHook(object, unknown); why != "" {
-			o.refused = append(o.refused, fmt.Sprintf("%s (%s)", ref, o.given.hide(short(why), "hook")))
+			o.refused = append(o.refused, fmt.Sprintf("%s (%s)", ref, o.given.hide(delivery.Short(why), "hook")))
 			return
 		}
 		o.found = append(o.found, object)

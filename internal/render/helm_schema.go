@@ -10,6 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // schemaFile is the file of a chart with the schema of its values.
@@ -62,7 +64,7 @@ func checkSchema(content []byte, values map[string]any) (err error) {
 	compiled, err := compiler.Compile(url)
 	switch {
 	case loader.refused != "":
-		return fmt.Errorf("%s refers to %q, and nothing is fetched at a render; copy what it refers to into the schema", schemaFile, short(loader.refused))
+		return fmt.Errorf("%s refers to %q, and nothing is fetched at a render; copy what it refers to into the schema", schemaFile, delivery.Short(loader.refused))
 	case err != nil:
 		return fmt.Errorf("%s is not a valid schema", schemaFile)
 	}
@@ -96,7 +98,7 @@ func explainSchema(err error) error {
 			walk(cause)
 		}
 		if len(v.Causes) == 0 {
-			places = append(places, short(strings.Join(append([]string{"values"}, v.InstanceLocation...), "."))+" "+mismatch(v.ErrorKind))
+			places = append(places, delivery.Short(strings.Join(append([]string{"values"}, v.InstanceLocation...), "."))+" "+mismatch(v.ErrorKind))
 		}
 	}
 	walk(v)
@@ -110,10 +112,10 @@ func mismatch(what jsonschema.ErrorKind) string {
 	case *kind.Type:
 		return fmt.Sprintf("is of the type %s, and must be %s", k.Got, strings.Join(k.Want, " or "))
 	case *kind.Required:
-		return "lacks " + short(strings.Join(k.Missing, ", "))
+		return "lacks " + delivery.Short(strings.Join(k.Missing, ", "))
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
-		return "must not have " + short(strings.Join(k.Properties, ", "))
+		return "must not have " + delivery.Short(strings.Join(k.Properties, ", "))
 	}
 	if keywords := what.KeywordPath(); len(keywords) > 0 {
 		return "does not fit the schema's " + keywords[0]

@@ -120,7 +120,7 @@ func nameHooks(found []located, chartNamespace string) error {
 		for _, event := range o.hook.Events {
 			key := o.hook.NameFor(event)
 			if other, twice := named[key]; twice {
-				return invalid("two hooks of the chart would have the name %s: in %s and in %s", short(key), other, o.where)
+				return invalid("two hooks of the chart would have the name %s: in %s and in %s", delivery.Short(key), other, o.where)
 			}
 			named[key] = o.where
 			if perEvent[event]++; perEvent[event] > maxHooksOfEvent {

@@ -10,6 +10,8 @@ import (
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
+
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // inspection walks the kustomizations of a tree before kustomize does. It decides that kustomize will only read files
@@ -103,7 +105,7 @@ func sameKey(v any) (string, bool) {
 	for _, k := range sortedKeys(m) {
 		lower := strings.ToLower(k)
 		if seen[lower] {
-			return short(k), true
+			return delivery.Short(k), true
 		}
 		seen[lower] = true
 	}
@@ -158,7 +160,7 @@ func (v *visit) resource(field, entry string, folders bool) {
 	case v.tree.dirs[abs] && folders:
 		v.folders = append(v.folders, abs)
 	case v.tree.dirs[abs]:
-		v.fail(field, "%q is a folder, and must be a file", short(entry))
+		v.fail(field, "%q is a folder, and must be a file", delivery.Short(entry))
 	default:
 		v.yamlFile(field, entry)
 	}
@@ -175,7 +177,7 @@ func (v *visit) local(field, entry string) bool {
 	case path.IsAbs(entry):
 		v.fail(field, "is an absolute path; it must be relative to its kustomization")
 	case !isFile:
-		v.fail(field, "%q is not a file of the source", short(entry))
+		v.fail(field, "%q is not a file of the source", delivery.Short(entry))
 	}
 	return isFile && !path.IsAbs(entry)
 }

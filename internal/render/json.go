@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // parseJSON reads all documents of a JSON file, as strictly as parseYAML: encoding/json itself takes the last of
@@ -93,7 +95,7 @@ func (r *jsonReader) object(depth int) (any, error) {
 			return nil, parseError{0, "a key is not a text"}
 		}
 		if _, twice := out[key]; twice {
-			return nil, parseError{0, fmt.Sprintf("the key %q is set twice", short(key))}
+			return nil, parseError{0, fmt.Sprintf("the key %q is set twice", delivery.Short(key))}
 		}
 		if out[key], err = r.value(depth + 1); err != nil {
 			return nil, err

@@ -98,10 +98,10 @@ func (m *mutator) content(mutation *v1alpha1.Mutation) (content []byte, place st
 	}
 	var ok bool
 	if mutation.From.Kind == v1alpha1.PatchFromSource {
-		place = "file " + short(at) + " of the source"
+		place = "file " + delivery.Short(at) + " of the source"
 		content, ok = m.in.Files[path.Clean(at)]
 	} else {
-		place = "key " + short(at) + " of " + string(mutation.From.Kind) + " " + short(name)
+		place = "key " + delivery.Short(at) + " of " + string(mutation.From.Kind) + " " + delivery.Short(name)
 		content, ok = m.in.Patches[mutation.Name]
 	}
 	if !ok {

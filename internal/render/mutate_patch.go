@@ -69,7 +69,7 @@ func parsePatch(subject, what string, text []byte, kind v1alpha1.PatchType, hidd
 		}
 		p.fields, value = fields, fields
 	default:
-		return nil, invalid("%s: %s is of the type %s, which is not supported; use Strategic, Merge or JSON6902", subject, what, short(string(kind)))
+		return nil, invalid("%s: %s is of the type %s, which is not supported; use Strategic, Merge or JSON6902", subject, what, delivery.Short(string(kind)))
 	}
 	p.json, err = json.Marshal(value)
 	return p, err
@@ -169,7 +169,7 @@ func guarded(change func() error) (err error) {
 // no other check has seen.
 func accept(subject string, changed map[string]any, o located, hidden bool) error {
 	clean(changed)
-	switch err := check(changed); {
+	switch err := delivery.CheckObject(changed); {
 	case err != nil && hidden:
 		return invalid("%s: after the patch it is no valid object", subject)
 	case err != nil:

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kumodo.io/convoy/internal/delivery"
 )
@@ -62,7 +59,7 @@ func itemsOf(m map[string]any) (items []any, isList bool, err error) {
 	}
 	items, ok := value.([]any)
 	if !ok {
-		return nil, false, fmt.Errorf("items of the %s is not a list", short(kind))
+		return nil, false, fmt.Errorf("items of the %s is not a list", delivery.Short(kind))
 	}
 	return items, true, nil
 }
@@ -85,7 +82,7 @@ func checkAll(ctx context.Context, found []located, targetNamespace string) erro
 			return err
 		}
 		clean(o.Object)
-		if err := check(o.Object); err != nil {
+		if err := delivery.CheckObject(o.Object); err != nil {
 			return invalid("%s: %s%v", o.where, describe(o.Object), err)
 		}
 		ref := delivery.RefOf(o.Unstructured)
@@ -106,7 +103,7 @@ func describe(m map[string]any) string {
 	if kind == "" {
 		return ""
 	}
-	return short(kind) + ": "
+	return delivery.Short(kind) + ": "
 }
 
 // clean drops what only servers write.
@@ -145,73 +142,4 @@ func dropNullTimestamps(v any) {
 			dropNullTimestamps(child)
 		}
 	}
-}
-
-// check decides whether an object can be applied and tracked, as far as that can be said without its schema.
-func check(m map[string]any) error {
-	apiVersion, _ := m["apiVersion"].(string)
-	kind, _ := m["kind"].(string)
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	switch {
-	case apiVersion == "" || err != nil || gv.Version == "":
-		return fmt.Errorf("apiVersion is missing or invalid")
-	case kind == "" || len(validation.IsDNS1035Label(strings.ToLower(kind))) > 0:
-		return fmt.Errorf("kind is missing or invalid")
-	}
-	metadata, ok := m["metadata"].(map[string]any)
-	if !ok {
-		return fmt.Errorf("metadata is missing")
-	}
-	if _, has := metadata["generateName"]; has {
-		return fmt.Errorf("metadata.generateName would make a new object at each apply; set metadata.name instead")
-	}
-	if err := checkName(gv.Group, metadata["name"]); err != nil {
-		return err
-	}
-	if namespace, has := metadata["namespace"]; has {
-		text, ok := namespace.(string)
-		if !ok || len(validation.IsDNS1123Label(text)) > 0 {
-			return fmt.Errorf("metadata.namespace is not a valid name")
-		}
-	}
-	for _, field := range []string{"labels", "annotations"} {
-		if err := checkTexts(field, metadata[field]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkName(group string, value any) error {
-	name, ok := value.(string)
-	switch {
-	case value == nil, ok && name == "":
-		return fmt.Errorf("metadata.name is missing")
-	case !ok:
-		return fmt.Errorf("metadata.name is not a text; quote it")
-	case group == "rbac.authorization.k8s.io", group == "certificates.k8s.io": // these allow system:node and the like
-		if len(content.IsPathSegmentName(name)) > 0 || len(name) > validation.DNS1123SubdomainMaxLength {
-			return fmt.Errorf("metadata.name %q is not a valid name", short(name))
-		}
-	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return fmt.Errorf("metadata.name %q is not valid: use at most 253 lower-case letters, digits, dots and dashes", short(name))
-	}
-	return nil
-}
-
-// checkTexts checks labels or annotations: convoy adds its own, and would drop what it cannot read.
-func checkTexts(field string, value any) error {
-	if value == nil {
-		return nil
-	}
-	m, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("metadata.%s is not a map", field)
-	}
-	for _, key := range sortedKeys(m) {
-		if _, ok := m[key].(string); !ok {
-			return fmt.Errorf("metadata.%s: the value of %q is not a text; quote it", field, short(key))
-		}
-	}
-	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"kumodo.io/convoy/internal/delivery"
 )
 
 // The bounds of one document.
@@ -75,7 +77,7 @@ func syntaxError(err error) error {
 		return parseError{0, "it is not valid YAML"}
 	}
 	line, _ := strconv.Atoi(m[1])
-	return parseError{line, "it is not valid YAML: " + short(m[2])}
+	return parseError{line, "it is not valid YAML: " + delivery.Short(m[2])}
 }
 
 // converter turns nodes into what JSON can hold: map[string]any, []any, string, bool, int64, float64, nil.
@@ -136,7 +138,7 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 			return nil, err
 		}
 		if _, twice := out[key]; twice {
-			return nil, parseError{k.Line, fmt.Sprintf("the key %q is set twice", short(key))}
+			return nil, parseError{k.Line, fmt.Sprintf("the key %q is set twice", delivery.Short(key))}
 		}
 		if out[key], err = c.value(v, depth+1); err != nil {
 			return nil, err
@@ -230,7 +232,7 @@ func (c *converter) scalar(n *yaml.Node) (any, error) {
 	case "!!timestamp":
 		return n.Value, nil
 	}
-	return nil, parseError{n.Line, fmt.Sprintf("the tag %q is not supported", short(n.Tag))}
+	return nil, parseError{n.Line, fmt.Sprintf("the tag %q is not supported", delivery.Short(n.Tag))}
 }
 
 // unsigned takes the sign off a zero: read again, "-0" is the integer 0, and would have another digest.
@@ -252,13 +254,4 @@ func kubectlBoolean(s string) (value, ok bool) {
 		return false, true
 	}
 	return false, false
-}
-
-// short cuts a name that goes into a message.
-func short(s string) string {
-	const limit = 120
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
 }
