@@ -76,7 +76,7 @@ func TestADeletionWithoutTheServiceAccountThatIsRequiredSaysSoAndIsRetried(t *te
 	}
 	now := metav1.Now()
 	r.DeletionTimestamp = &now
-	leaves := leaving{release: r, since: now.Time, began: "the deletion"}
+	leaves := &leaving{release: r, since: now.Time, began: "the deletion"}
 	if got := a.awaited(t.Context(), r, a.unreachable(t.Context(), leaves, nil, "east", err)); got == nil || !strings.Contains(got.Error(), "spec.serviceAccountName") {
 		t.Errorf("got %v", got)
 	}

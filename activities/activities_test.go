@@ -63,13 +63,13 @@ func TestAWaitForHealthThatCouldNotLookInTimeLooksOnceMore(t *testing.T) {
 }
 
 func TestACreatedNamespaceIsSparedOnlyAfterOthersHadTimeToLeaveIt(t *testing.T) {
-	release := func(create bool, ago time.Duration) leaving {
+	release := func(create bool, ago time.Duration) *leaving {
 		r := &v1alpha1.Release{}
 		r.Spec.CreateNamespace, r.Spec.TargetNamespace = create, "shop"
-		return leaving{release: r, since: time.Now().Add(-ago)}
+		return &leaving{release: r, since: time.Now().Add(-ago)}
 	}
 	cases := map[string]struct {
-		l    leaving
+		l    *leaving
 		want string
 	}{
 		"at once it is waited for":             {release(true, 0), ""},

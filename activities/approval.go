@@ -5,18 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/render"
 )
 
-// hold decides whether a rollout that is due may begin. When it may, use says by whose approval, if it needed one. objects are
-// those of the render. The sync policy being unreadable is a terminal failure.
-func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.Due, objects []*unstructured.Unstructured) (
+// hold decides whether a rollout of a render that is due may begin. When it may, use says by whose approval, if it needed one. The sync policy being unreadable is a terminal failure.
+func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.Due, content render.Content) (
 	hold *delivery.Hold, use *v1alpha1.ApprovalUse, err error,
 ) {
 	if policy := r.Spec.SyncPolicy; policy.Prune == v1alpha1.PruneConfirm && policy.Mode != v1alpha1.SyncManual {
@@ -25,7 +24,7 @@ func (a *Activities) hold(ctx context.Context, r *v1alpha1.Release, d delivery.D
 			return nil, nil, err
 		}
 		for _, rec := range records {
-			d.Prunes += apply.CountLeaving(rec, objects, r.Spec.TargetNamespace, r.Spec.CreateNamespace)
+			d.Prunes += apply.CountLeaving(rec, content.Objects, content.TargetNamespace, r.Spec.CreateNamespace)
 		}
 	}
 	approval, err := a.approval(ctx, r, "", d.Number, d.Digest) // also where none is needed: this render voids those of others

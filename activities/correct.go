@@ -2,8 +2,10 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,8 +14,10 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
+	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
+	"kumodo.io/convoy/internal/render"
 	"kumodo.io/convoy/internal/status"
 )
 
@@ -67,9 +71,18 @@ func (a *Activities) correction(ctx context.Context, key delivery.Key, r *v1alph
 	}
 	if err != nil {
 		s.end()
-		return nil, err
+		return nil, a.uncorrected(ctx, s, err)
 	}
 	return s, nil
+}
+
+// uncorrected is the failure that is tried again after an error of the target. Others stay what they are.
+func (a *Activities) uncorrected(ctx context.Context, s *step, err error) error {
+	if _, known := failure.As(err); known || errors.Is(err, apply.ErrHub) {
+		return err
+	}
+	a.suspect(ctx, s.cluster, err)
+	return paced(ctx, s.release, failure.Transient(v1alpha1.ReasonApplyRetrying, err, "Cluster %q: %s", s.cluster.Name, connect.Classify(err).Message))
 }
 
 func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.DriftedObject, all bool, beat *heartbeat) (CorrectResult, error) {
@@ -77,19 +90,20 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	if err != nil {
 		return CorrectResult{}, err
 	}
-	policy, objects, drifted := s.release.Spec.SyncPolicy, content.Objects, len(due)
+	policy, drifted := s.release.Spec.SyncPolicy, len(due)
 	if d := s.release.Status.Drift; all && d != nil {
 		drifted = int(d.Count)
 	}
+	objects := content.Objects
 	if !all {
 		named := map[delivery.ObjectRef]bool{}
 		for _, o := range due {
 			named[delivery.DriftedRef(o)] = true
 		}
-		objects = chosen(s.release, objects, named)
+		objects = chosen(content, named)
 	}
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
-		Owner: s.owner, Objects: objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
+		Owner: s.owner, Objects: objects, Quiet: content.All(), TargetNamespace: content.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: policy.Conflicts, Recreate: policy.Recreate,
 	})
@@ -98,8 +112,7 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	case known && f.Terminal:
 		problem, applied = f.Message, 0
 	case err != nil:
-		a.suspect(ctx, s.cluster, err)
-		return CorrectResult{}, err
+		return CorrectResult{}, a.uncorrected(ctx, s, err)
 	case len(changes.Failed) > 0:
 		problem = objectErrors(changes.Failed, len(objects))
 	}
@@ -115,7 +128,7 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 		return CorrectResult{}, err
 	}
 	if applied > 0 {
-		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("applied %s again that had drifted", delivery.Count(min(applied, drifted), "object")))
+		a.Status.Event(s.release, false, v1alpha1.ReasonDriftCorrected, cut(appliedAgain(min(applied, drifted), due, s.release.Status.Drift)))
 	}
 	if problem != "" {
 		a.Status.Event(s.release, true, v1alpha1.ReasonApplyFailed, cut("what drifted cannot be corrected: "+problem))
@@ -123,12 +136,31 @@ func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.Drifte
 	return CorrectResult{Life: Alive, Applied: applied, Message: cut(problem)}, nil
 }
 
+// appliedAgain tells of a correction: of which objects, and how often in a row the first of them was tried.
+func appliedAgain(n int, due []v1alpha1.DriftedObject, d *v1alpha1.DriftStatus) string {
+	const named = 3
+	var names []string
+	for _, o := range due[:min(len(due), named)] {
+		names = append(names, delivery.DriftedRef(o).String())
+	}
+	text := fmt.Sprintf("applied %s again that had drifted: %s", delivery.Count(n, "object"), strings.Join(names, ", "))
+	if n > len(names) {
+		text += " and others"
+	}
+	for _, c := range d.Corrected {
+		if delivery.CorrectedRef(c) == delivery.DriftedRef(due[0]) && c.Times > 1 {
+			text += fmt.Sprintf("; tried %d times in a row, as somebody undoes it", c.Times)
+		}
+	}
+	return text
+}
+
 // chosen are the objects of a render that are named as they are on the target.
-func chosen(r *v1alpha1.Release, objects []*unstructured.Unstructured, named map[delivery.ObjectRef]bool) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+func chosen(content render.Content, named map[delivery.ObjectRef]bool) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(content.Objects), func(o *unstructured.Unstructured) bool {
 		ref := delivery.RefOf(o)
 		if ref.Namespace == "" && !named[ref] {
-			ref.Namespace = delivery.TargetNamespace(r)
+			ref.Namespace = content.Namespace()
 		}
 		return !named[ref]
 	})

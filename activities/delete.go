@@ -1,9 +1,10 @@
 package activities
 
 import (
-	"cmp"
 	"context"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
@@ -37,7 +38,7 @@ func (a *Activities) DeleteRelease(ctx context.Context, in ObjectInput) (ObjectR
 
 // removeAll removes what a Release has on any Cluster. When hooks are due before it goes on, it names them instead.
 func (a *Activities) removeAll(ctx context.Context, r *v1alpha1.Release, beat *heartbeat) (due []delivery.HookRef, err error) {
-	l := leaving{release: r, since: r.DeletionTimestamp.Time, began: "the deletion"}
+	l := &leaving{release: r, since: r.DeletionTimestamp.Time, began: "the deletion"}
 	records, err := a.recorded(ctx, l)
 	if err != nil {
 		return nil, err
@@ -48,10 +49,11 @@ func (a *Activities) removeAll(ctx context.Context, r *v1alpha1.Release, beat *h
 		}
 		return nil, a.clearAll(ctx, l, records, beat)
 	}
-	if due, err = a.preDelete(ctx, r, len(records) > 0); err != nil || len(due) > 0 {
+	applied := slices.ContainsFunc(records, func(rec *apply.Record) bool { return rec.Delivered(namespaceMade(r)) })
+	if due, err = a.preDelete(ctx, r, applied); err != nil || len(due) > 0 {
 		return due, err
 	}
-	if err := a.clearAll(ctx, l, records, beat); err != nil || len(records) == 0 {
+	if err := a.clearAll(ctx, l, records, beat); err != nil || !applied {
 		return nil, err
 	}
 	due, err = a.hooksDue(ctx, r, v1alpha1.HookPostDelete)
@@ -62,7 +64,7 @@ func (a *Activities) removeAll(ctx context.Context, r *v1alpha1.Release, beat *h
 }
 
 // recorded is what a Release has on each Cluster. What was lost is found again.
-func (a *Activities) recorded(ctx context.Context, l leaving) ([]*apply.Record, error) {
+func (a *Activities) recorded(ctx context.Context, l *leaving) ([]*apply.Record, error) {
 	records, err := a.Ledger.Load(ctx, l.release)
 	if err != nil || len(records) > 0 || delivery.NothingApplied(l.release, false) {
 		return records, err
@@ -71,7 +73,7 @@ func (a *Activities) recorded(ctx context.Context, l leaving) ([]*apply.Record, 
 }
 
 // clearAll removes what the records list. Its error is the first that says what is left to do.
-func (a *Activities) clearAll(ctx context.Context, l leaving, records []*apply.Record, beat *heartbeat) error {
+func (a *Activities) clearAll(ctx context.Context, l *leaving, records []*apply.Record, beat *heartbeat) error {
 	var failed error
 	for _, rec := range records { // a Cluster that is unreachable does not keep the others from being cleaned
 		err := a.clear(ctx, l, rec, beat)
@@ -82,13 +84,22 @@ func (a *Activities) clearAll(ctx context.Context, l leaving, records []*apply.R
 	return failed
 }
 
-// awaited writes what a deletion waits for, if that is news, and returns the failure that is retried.
+// awaited writes what a deletion waits for, if that is news, and returns the failure that is retried. An Event tells of what holds it that
+// does not pass by itself.
 func (a *Activities) awaited(ctx context.Context, r *v1alpha1.Release, err error) error {
 	f, ok := waitsFor(err)
 	if !ok {
 		return err
 	}
-	return cmp.Or(a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, f.Reason, cut(f.Message)) }), err)
+	said := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting)
+	news := f.Reason != v1alpha1.ReasonPruning && (said == nil || said.Reason != f.Reason)
+	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.ReleaseDeleting(r, f.Reason, cut(f.Message)) }); err != nil {
+		return err
+	}
+	if news {
+		a.Status.Event(r, true, f.Reason, "the deletion waits: "+cut(f.Message))
+	}
+	return err
 }
 
 var awaitedReasons = []string{
@@ -103,7 +114,7 @@ func waitsFor(err error) (*failure.Error, bool) {
 }
 
 // rebuild finds the objects of a Release whose inventory is lost by their marks on the Cluster, and records them.
-func (a *Activities) rebuild(ctx context.Context, l leaving) ([]*apply.Record, error) {
+func (a *Activities) rebuild(ctx context.Context, l *leaving) ([]*apply.Record, error) {
 	name := l.release.Spec.ClusterRef.Name
 	c, target, done, err := a.targetNamed(ctx, l.release, name)
 	defer done()

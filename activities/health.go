@@ -133,7 +133,7 @@ func (a *Activities) expiring(ctx context.Context, s *step, entries []v1alpha1.I
 	all := map[delivery.ObjectRef]bool{}
 	for _, o := range content.Objects {
 		ref := delivery.RefOf(o)
-		ref.Namespace = cmp.Or(ref.Namespace, delivery.TargetNamespace(s.release))
+		ref.Namespace = cmp.Or(ref.Namespace, content.Namespace())
 		all[ref] = observe.Expires(o)
 	}
 	return all, nil

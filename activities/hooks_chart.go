@@ -18,12 +18,14 @@ type hookPlan struct {
 	all []v1alpha1.Hook
 	// chart has what the chart says of its own, by their names.
 	chart map[string]render.Hook
+	// namespace takes their objects that name none.
+	namespace string
 }
 
 // planHooks decides which hooks a rollout has, or the deletion, for which op is empty. Those of the spec are the outer ones: first
 // before the objects, last after them.
 func planHooks(r *v1alpha1.Release, op v1alpha1.RolloutOperation, content render.Content) hookPlan {
-	p := hookPlan{chart: map[string]render.Hook{}}
+	p := hookPlan{chart: map[string]render.Hook{}, namespace: content.TargetNamespace}
 	before, after := []v1alpha1.HookPhase{v1alpha1.HookPreApply}, []v1alpha1.HookPhase{v1alpha1.HookPostApply}
 	if op == "" {
 		before, after = []v1alpha1.HookPhase{v1alpha1.HookPreDelete}, []v1alpha1.HookPhase{v1alpha1.HookPostDelete}
@@ -107,7 +109,7 @@ func (a *Activities) hooksKept(ctx context.Context, r *v1alpha1.Release, digest 
 // chartDeed makes the object of a hook that a chart brings. As for Helm, what does not run to an end is done when it is there.
 func (a *Activities) chartDeed(h *hookStep, of render.Hook) deed {
 	o := of.Object.DeepCopy()
-	d := a.objectDeed(h, o)
+	d := a.objectDeed(h, o, h.plan.namespace)
 	if !delivery.RunsOnce(o.GroupVersionKind().GroupKind()) {
 		d.look = nil
 	}

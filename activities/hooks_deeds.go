@@ -64,15 +64,15 @@ func (a *Activities) jobDeed(h *hookStep, c delivery.Context) (deed, error) {
 	if err != nil {
 		return deed{}, err
 	}
-	return a.objectDeed(h, o), nil
+	return a.objectDeed(h, o, h.release.Spec.TargetNamespace), nil
 }
 
-// objectDeed makes an object and waits for its result.
-func (a *Activities) objectDeed(h *hookStep, o *unstructured.Unstructured) deed {
+// objectDeed makes an object, in a namespace if it names none, and waits for its result.
+func (a *Activities) objectDeed(h *hookStep, o *unstructured.Unstructured, namespace string) deed {
 	var made *apply.HookObject
 	judge := &hook.Judge{}
 	return deed{
-		object: hook.RefOf(o, h.release.Spec.TargetNamespace),
+		object: hook.RefOf(o, namespace),
 		start: func(ctx context.Context) (err error) {
 			if err := a.reach(ctx, h); err != nil {
 				return err
@@ -80,7 +80,7 @@ func (a *Activities) objectDeed(h *hookStep, o *unstructured.Unstructured) deed 
 			defer h.end() // a wait is no load
 			made, err = apply.StartHook(ctx, h.target, a.Ledger, apply.HookRequest{
 				Owner: h.owner, Object: o, Run: delivery.HookRunName(string(h.release.UID), &h.run), Entry: entryOf(&h.run),
-				TargetNamespace: h.release.Spec.TargetNamespace, Record: h.record, Resumed: h.begun,
+				TargetNamespace: namespace, Record: h.record, Resumed: h.begun,
 				CreateNamespace: h.release.Spec.CreateNamespace, Until: h.until(),
 				Objects: func(ctx context.Context) ([]*unstructured.Unstructured, error) { return a.lastRender(ctx, h) },
 			})

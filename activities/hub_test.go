@@ -100,7 +100,7 @@ func TestAHubThatFailsIsNotTakenForAnUnreachableCluster(t *testing.T) {
 	if !errors.Is(err, apply.ErrHub) {
 		t.Fatalf("error %v does not say that it is the hub's", err)
 	}
-	if got := a.unreachable(t.Context(), leaving{release: rollingOut(1, "sha256:a")}, nil, "east", err); !errors.Is(got, apply.ErrHub) {
+	if got := a.unreachable(t.Context(), &leaving{release: rollingOut(1, "sha256:a")}, nil, "east", err); !errors.Is(got, apply.ErrHub) {
 		t.Errorf("the deletion goes on with %v", got)
 	}
 }

@@ -30,6 +30,8 @@ type leaving struct {
 	began string
 	// staying are the records of what the Release keeps.
 	staying []*apply.Record
+	// gaveUp: what may be left somewhere was given up.
+	gaveUp bool
 }
 
 // targetNamed takes a place among those that work on a Cluster, until done is called, and connects to it: once a
@@ -69,7 +71,7 @@ func (a *Activities) targetNamed(ctx context.Context, r *v1alpha1.Release, name 
 }
 
 // clear removes what one record lists. A nil error means that nothing is left to do for it.
-func (a *Activities) clear(ctx context.Context, l leaving, rec *apply.Record, beat *heartbeat) error {
+func (a *Activities) clear(ctx context.Context, l *leaving, rec *apply.Record, beat *heartbeat) error {
 	if rec.Len() == 0 {
 		return a.Ledger.Remove(ctx, rec)
 	}
@@ -132,16 +134,24 @@ func sameTarget(c *v1alpha1.Cluster, rec *apply.Record) bool {
 const namespacePatience = time.Minute
 
 // spareNamespace is the namespace that convoy created, once it has waited long enough for it to become empty.
-func (l leaving) spareNamespace() string {
-	if !l.release.Spec.CreateNamespace || time.Since(l.since) < namespacePatience {
+func (l *leaving) spareNamespace() string {
+	if time.Since(l.since) < namespacePatience {
 		return ""
 	}
-	return l.release.Spec.TargetNamespace
+	return namespaceMade(l.release)
+}
+
+// namespaceMade is the namespace that convoy makes for a Release, "" for none.
+func namespaceMade(r *v1alpha1.Release) string {
+	if !r.Spec.CreateNamespace {
+		return ""
+	}
+	return r.Spec.TargetNamespace
 }
 
 // unreachable decides what becomes of objects on a Cluster that convoy cannot work with: wait, or give up after
 // the timeout of the policy. Errors that are no unreachability are waited for in any case.
-func (a *Activities) unreachable(ctx context.Context, l leaving, rec *apply.Record, cluster string, err error) error {
+func (a *Activities) unreachable(ctx context.Context, l *leaving, rec *apply.Record, cluster string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
 		return err
 	}
@@ -175,7 +185,7 @@ func (a *Activities) unreachable(ctx context.Context, l leaving, rec *apply.Reco
 }
 
 // abandon gives up what may be left on a Cluster: a record of it stays on the hub, also after the Release.
-func (a *Activities) abandon(ctx context.Context, l leaving, rec *apply.Record, cluster, why string) error {
+func (a *Activities) abandon(ctx context.Context, l *leaving, rec *apply.Record, cluster, why string) error {
 	r := l.release
 	objects, id := "unknown: the inventory was lost\n", "unknown"
 	if rec != nil {
@@ -197,6 +207,7 @@ func (a *Activities) abandon(ctx context.Context, l leaving, rec *apply.Record, 
 	if err != nil && !apierrors.IsAlreadyExists(err) && !terminating {
 		return fmt.Errorf("record what is left behind: %w", err)
 	}
+	l.gaveUp = true
 	a.Status.Event(r, true, "LeftBehind", fmt.Sprintf("objects may be left on Cluster %q; ConfigMap %s lists them", cluster, cm.Name))
 	if rec == nil {
 		return nil

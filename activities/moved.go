@@ -32,16 +32,17 @@ func (a *Activities) CleanFormerClusters(ctx context.Context, in ObjectInput) (O
 	leave, staying := partOf(r, wished, records)
 	removals := vanished(r, records)
 	var failed error
-	for _, l := range leave { // one that is unreachable does not keep the others from being cleaned
+	for i := range leave { // one that is unreachable does not keep the others from being cleaned
+		l := &leave[i]
 		l.staying = staying
-		err := a.clear(ctx, l.leaving, l.record, beat)
-		removals = append(removals, removalOf(l, err))
+		err := a.clear(ctx, &l.leaving, l.record, beat)
+		removals = append(removals, removalOf(*l, err))
 		if _, tells := waitsFor(failed); err != nil && !tells {
 			failed = err
 		}
 	}
 	if ctx.Err() == nil && len(removals) > 0 { // failures of an attempt that was cancelled are no news
-		if err := a.cleaned(ctx, r, removals); err != nil {
+		if err := a.cleaned(ctx, r, removals, leave); err != nil {
 			return ObjectResult{}, err
 		}
 	}
@@ -95,14 +96,15 @@ func removalOf(l former, err error) status.Removal {
 	return out
 }
 
-// cleaned writes how far the removals are, if that is news, and tells of those that are done.
-func (a *Activities) cleaned(ctx context.Context, r *v1alpha1.Release, removals []status.Removal) error {
+// cleaned writes how far the removals are, if that is news, and tells of those that are done. Of what was given up, that was told.
+func (a *Activities) cleaned(ctx context.Context, r *v1alpha1.Release, removals []status.Removal, leave []former) error {
 	before := r.Status.Leftovers
 	if err := a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.Cleaned(r, removals) }); err != nil {
 		return err
 	}
 	for _, l := range before {
-		if _, still := delivery.LeftoverOf(r.Status.Leftovers, l.Identity); !still {
+		gaveUp := slices.ContainsFunc(leave, func(f former) bool { return f.gaveUp && f.left.Identity == l.Identity })
+		if _, still := delivery.LeftoverOf(r.Status.Leftovers, l.Identity); !still && !gaveUp {
 			a.Status.Event(r, false, "Moved", fmt.Sprintf("the Release has left Cluster %q", l.Cluster))
 		}
 	}

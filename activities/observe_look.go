@@ -29,8 +29,6 @@ type observed struct {
 	// digest is of the render whose kinds these are, empty while none is to be observed.
 	digest string
 	kinds  observe.Kinds
-	// namespace is that of objects that name none.
-	namespace string
 	// rollout is the last one that has succeeded, and concluded when that was heard.
 	rollout   int64
 	concluded time.Time
@@ -131,15 +129,14 @@ func (o *observation) learn(ctx context.Context, r *observed) {
 			r.rollout, r.concluded = number, time.Now()
 		}
 	}
-	namespace := delivery.TargetNamespace(r.release)
-	if digest == r.digest && namespace == r.namespace || digest == "" { // while a rollout is under way, what was followed still is
+	if digest == r.digest || digest == "" { // while a rollout is under way, what was followed still is
 		return
 	}
 	content, known := o.content(ctx, r)
 	if !known {
 		return
 	}
-	r.digest, r.namespace, r.kinds, r.dirty = digest, namespace, observe.KindsOf(content.Objects, namespace), true
+	r.digest, r.kinds, r.dirty = digest, observe.KindsOf(content.Objects, content.Namespace()), true
 }
 
 // content is the render that the last rollout of a Release has applied. One that is gone is made again by the next reconcile.
@@ -154,7 +151,7 @@ func (o *observation) content(ctx context.Context, r *observed) (content render.
 // wish is what a render asks for on the target. Where nobody looks for drift, only that it is there.
 func (r *observed) wish(content render.Content, looksForDrift bool) observe.Wish {
 	return observe.Wish{
-		Owner: r.owner, Objects: content.Objects, TargetNamespace: delivery.TargetNamespace(r.release),
+		Owner: r.owner, Objects: content.Objects, TargetNamespace: content.Namespace(),
 		Checks: r.checks, Ignores: r.ignores,
 		Applied: func(object *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, observe.Extent) {
 			applied, presence, all := apply.Wished(object, namespace, r.owner)
@@ -316,13 +313,15 @@ func (o *observation) record(ctx context.Context, r *observed, seen status.Obser
 	if equality.Semantic.DeepEqual(said.Status, r.release.Status) {
 		return said.Status.Drift, true
 	}
-	told := r.release.Status.Drift != nil && r.release.Status.Drift.Count > 0 // also when nobody could say for a while
+	before := r.release.Status.Drift
+	told := before != nil && before.Count > 0 // also when nobody could say for a while
 	now := r.release.DeepCopy()
 	if err := o.Status.Release(ctx, now, change); err != nil {
 		activity.GetLogger(ctx).Warn("cannot record what is observed", "release", r.owner.String(), "error", typesOf(err))
 		return nil, false
 	}
-	if drifted := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && !told && drifted.Status == "True" {
+	if drifted := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDrifted); drifted != nil && drifted.Status == "True" &&
+		(!told || !delivery.CorrectsDrift(now) && delivery.MoreDrifted(before, now.Status.Drift)) {
 		o.Status.Event(now, true, v1alpha1.ReasonDrifted, drifted.Message)
 	}
 	return now.Status.Drift, true

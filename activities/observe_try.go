@@ -69,7 +69,7 @@ func (o *observation) dryRun(ctx context.Context, r *observed, content render.Co
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	preview, err := apply.DryRun(limited, target, apply.Request{
-		Owner: r.owner, Objects: chosen(r.release, content.Objects, asked), Quiet: content.All(), TargetNamespace: r.release.Spec.TargetNamespace,
+		Owner: r.owner, Objects: chosen(content, asked), Quiet: content.All(), TargetNamespace: content.TargetNamespace,
 		Conflicts: r.release.Spec.SyncPolicy.Conflicts, Recreate: r.release.Spec.SyncPolicy.Recreate,
 	})
 	if err != nil {

@@ -225,7 +225,7 @@ func (a *Activities) rendered(ctx context.Context, r *v1alpha1.Release, c *v1alp
 	}
 	last := r.Status.Rollout
 	if begins := due.Number != 0 && (last == nil || last.Number != due.Number); begins {
-		hold, use, err := a.hold(ctx, r, due, content.Objects)
+		hold, use, err := a.hold(ctx, r, due, content)
 		if f, ok := failure.As(err); ok && f.Terminal {
 			return a.refused(ctx, r, f)
 		}

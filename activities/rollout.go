@@ -236,7 +236,7 @@ func (a *Activities) ApplyObjects(ctx context.Context, in delivery.RolloutInput)
 	}
 	checks, _ := observe.NewChecks(s.release.Spec.HealthChecks) // what became invalid since the render, the reconcile tells
 	changes, err := apply.Apply(ctx, s.target, a.Ledger, apply.Request{
-		Owner: s.owner, Objects: content.Objects, Quiet: content.All(), TargetNamespace: s.release.Spec.TargetNamespace,
+		Owner: s.owner, Objects: content.Objects, Quiet: content.All(), TargetNamespace: content.TargetNamespace,
 		CreateNamespace: s.release.Spec.CreateNamespace, Hooks: content.HookNames(s.release), Record: s.record, Progress: beat.progress,
 		Conflicts: s.release.Spec.SyncPolicy.Conflicts, Recreate: s.release.Spec.SyncPolicy.Recreate, Listen: connect.Listen, Checked: checks.Selects,
 	})
@@ -308,7 +308,7 @@ func (a *Activities) PruneObjects(ctx context.Context, in PruneInput) (StepResul
 	}
 	removal, err := bounded(ctx, func(ctx context.Context) (apply.Removal, error) {
 		return apply.Prune(ctx, s.target, a.Ledger, apply.PruneRequest{
-			Owner: s.owner, Objects: content.Objects, TargetNamespace: s.release.Spec.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
+			Owner: s.owner, Objects: content.Objects, TargetNamespace: content.TargetNamespace, CreateNamespace: s.release.Spec.CreateNamespace,
 			Hooks: content.HookNames(s.release), AllowEmpty: s.release.Spec.SyncPolicy.AllowEmpty, Record: s.record, Progress: beat.progress,
 		})
 	})

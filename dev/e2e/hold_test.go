@@ -109,6 +109,44 @@ func TestAManualReleaseIsRolledOutOnceItsVeryRenderIsApproved(t *testing.T) {
 	s.wantText(alpha, "greeting", "three")
 }
 
+// What is on the target stays what was applied, and so does what is looked at: a render that waits is in another place.
+func TestAnotherTargetNamespaceIsNeitherWrittenToNorMissedBeforeItIsApproved(t *testing.T) {
+	s := newScene(t)
+	on, next := s.on(alpha), s.ns+"-next"
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "one")
+	r := s.release("app", "prod", "greeting", func(r *v1alpha1.Release) { r.Spec.SyncPolicy.Mode = v1alpha1.SyncManual })
+	s.approve("app", s.awaitPending("app", v1alpha1.ReasonAwaitingApproval))
+	s.awaitDelivered("app")
+	s.awaitObserver("prod")
+	s.awaitDrift("app", metav1.ConditionFalse)
+
+	change(s, r, func(r *v1alpha1.Release) { r.Spec.TargetNamespace = next })
+	digest := s.awaitPending("app", v1alpha1.ReasonAwaitingApproval)
+	greeting := &corev1.ConfigMap{ObjectMeta: s.meta("greeting")}
+	s.tamper(on, greeting, `{"data":{"text":"of somebody's own"}}`)
+	s.awaitText(patience, on, "greeting", "one") // by the observer, which has looked at the Release as it is now
+	s.awaitDrift("app", metav1.ConditionFalse)
+	for _, e := range s.events() {
+		if strings.Contains(e, next+"/") {
+			t.Errorf("an Event tells of what is not applied: %s", e)
+		}
+	}
+	if s.exists(on, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: next}}) {
+		t.Error("the namespace was made without an Approval")
+	}
+	s.awaitRelease("app", v1alpha1.ConditionHealthy, metav1.ConditionTrue, v1alpha1.ReasonHealthy)
+
+	s.approve("app", digest)
+	s.awaitRollout("app", 2)
+	there := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: next, Name: "greeting"}}
+	if !s.exists(on, there) || s.exists(on, greeting) {
+		t.Error("once it is approved, the Release has not moved")
+	}
+	s.remove(r)
+	s.awaitGone(on, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: next}})
+}
+
 func TestAManualReleaseThatComesBackToWhatIsDeliveredWaitsForNothing(t *testing.T) {
 	s := newScene(t)
 	s.readyCluster("prod", alpha)

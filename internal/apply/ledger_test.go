@@ -116,6 +116,28 @@ func TestAnAbandonedRecordIsGoneWithItsEntries(t *testing.T) {
 	}
 }
 
+func TestOnlyHooksAndTheirNamespaceAreNoDelivery(t *testing.T) {
+	hook := v1alpha1.InventoryEntry{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "a", Hook: "1/a"}
+	home := v1alpha1.InventoryEntry{Version: "v1", Kind: "Namespace", Name: "shop"}
+	object := v1alpha1.InventoryEntry{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "a"}
+	for _, tc := range []struct {
+		entries []v1alpha1.InventoryEntry
+		made    string
+		want    bool
+	}{
+		{nil, "shop", false}, {[]v1alpha1.InventoryEntry{hook, home}, "shop", false}, {[]v1alpha1.InventoryEntry{hook, home}, "", true},
+		{[]v1alpha1.InventoryEntry{hook, home, object}, "shop", true},
+	} {
+		rec := NewRecord(&v1alpha1.Release{}, &v1alpha1.Cluster{})
+		for _, e := range tc.entries {
+			rec.add(e)
+		}
+		if got := rec.Delivered(tc.made); got != tc.want {
+			t.Errorf("%v, and the namespace %q was made: %v", tc.entries, tc.made, got)
+		}
+	}
+}
+
 func TestAnotherLifeOfAReleaseHasNoneOfTheRecordsOfTheOneBefore(t *testing.T) {
 	w := newWorld(t)
 	w.check(w.ledger.Announce(w.ctx, w.record(), []v1alpha1.InventoryEntry{entry("a")}))

@@ -86,6 +86,17 @@ func (r *Record) Key() string {
 // Len is the number of entries.
 func (r *Record) Len() int { return len(r.entries) }
 
+// Delivered reports whether an object of a render was applied, or may have been: not only those of hooks, and the namespace that was made
+// for them.
+func (r *Record) Delivered(namespaceMade string) bool {
+	for ref, e := range r.entries {
+		if e.Hook == "" && (namespaceMade == "" || ref != namespaceRef(namespaceMade)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Stored reports whether the hub holds anything of this Record.
 func (r *Record) Stored() bool {
 	for _, s := range r.shards {

@@ -215,7 +215,7 @@ func (c *comparison) preview(ctx context.Context, h *hub, w *wish) (apply.Previe
 	}
 	defer done()
 	return apply.DryRun(ctx, target, apply.Request{
-		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.content.Objects, TargetNamespace: r.Spec.TargetNamespace,
+		Owner: delivery.Owner{HubID: id, Namespace: r.Namespace, Name: r.Name}, Objects: w.content.Objects, TargetNamespace: w.content.TargetNamespace,
 		CreateNamespace: r.Spec.CreateNamespace, Hooks: w.content.HookNames(r), Record: record, Conflicts: r.Spec.SyncPolicy.Conflicts, Recreate: r.Spec.SyncPolicy.Recreate,
 	})
 }

@@ -200,7 +200,7 @@ func TestAWaitThatEndsBadlyIsAnError(t *testing.T) {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 	_, errOut, code = w.run("rollback", "app", "--wait", "--timeout=100ms")
-	if code != 1 || !strings.Contains(errOut, "Release "+w.namespace+"/app is not ready after 100ms: NotObserved: convoy has not told yet what became of generation 2") {
+	if code != 1 || !strings.Contains(errOut, "Release "+w.namespace+"/app is not ready after 100ms: Changed: convoy has not told yet what became of generation 2") {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 	w.status(func(r *v1alpha1.Release) { ready(r, metav1.ConditionTrue, v1alpha1.ReasonDelivered, "rollout 4") })

@@ -1,14 +1,10 @@
 package delivery
 
 import (
-	"cmp"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"kumodo.io/convoy/api/v1alpha1"
 )
 
 // ObjectRef identifies an object on a target. The version is not part of it: a renamed apiVersion is the
@@ -24,11 +20,6 @@ type ObjectRef struct {
 func RefOf(o *unstructured.Unstructured) ObjectRef {
 	gvk := o.GroupVersionKind()
 	return ObjectRef{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
-}
-
-// TargetNamespace takes those namespaced objects of a Release that name no namespace.
-func TargetNamespace(r *v1alpha1.Release) string {
-	return cmp.Or(r.Spec.TargetNamespace, metav1.NamespaceDefault)
 }
 
 // GroupKind of the object.

@@ -97,6 +97,13 @@ func DriftedRef(o v1alpha1.DriftedObject) ObjectRef {
 	return ObjectRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
+// MoreDrifted reports whether a status names objects that drifted which an earlier one did not name.
+func MoreDrifted(before, now *v1alpha1.DriftStatus) bool {
+	return now != nil && slices.ContainsFunc(now.Objects, func(o v1alpha1.DriftedObject) bool {
+		return before == nil || !slices.ContainsFunc(before.Objects, func(known v1alpha1.DriftedObject) bool { return DriftedRef(known) == DriftedRef(o) })
+	})
+}
+
 // CorrectedRef names an object that was corrected.
 func CorrectedRef(c v1alpha1.CorrectedObject) ObjectRef {
 	return ObjectRef{Group: c.Group, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}

@@ -48,6 +48,27 @@ func TestWhoeverUndoesACorrectionIsCorrectedLaterAndLater(t *testing.T) {
 	}
 }
 
+func TestMoreHasDriftedWhenAnObjectIsNamedThatWasNot(t *testing.T) {
+	status := func(names ...string) *v1alpha1.DriftStatus {
+		d := &v1alpha1.DriftStatus{Count: int32(len(names))}
+		for _, name := range names {
+			d.Objects = append(d.Objects, v1alpha1.DriftedObject{Kind: "ConfigMap", Name: name})
+		}
+		return d
+	}
+	for _, tc := range []struct {
+		before, now *v1alpha1.DriftStatus
+		more        bool
+	}{
+		{nil, nil, false}, {nil, status("a"), true}, {status("a"), nil, false}, {status("a"), status("a"), false},
+		{status("a"), status("b", "a"), true}, {status("a", "b"), status("b"), false},
+	} {
+		if got := delivery.MoreDrifted(tc.before, tc.now); got != tc.more {
+			t.Errorf("after %v, %v: %v", tc.before, tc.now, got)
+		}
+	}
+}
+
 func TestOnlySoManyCorrectedObjectsAreRemembered(t *testing.T) {
 	var all []v1alpha1.CorrectedObject
 	for i := range 50 {

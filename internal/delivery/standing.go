@@ -44,7 +44,7 @@ func StandingOf(r *v1alpha1.Release) Standing {
 		return s
 	case ready == nil || r.Status.ObservedGeneration < r.Generation:
 		return Standing{
-			Reason:  "NotObserved",
+			Reason:  "Changed",
 			Message: fmt.Sprintf("convoy has not told yet what became of generation %d", r.Generation),
 		}
 	}

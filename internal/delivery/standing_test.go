@@ -21,8 +21,8 @@ func TestAWaitEndsWhenNothingMoreHappensByItself(t *testing.T) {
 		deleted    *metav1.Time
 		want       Standing
 	}{
-		{"new", nil, 0, nil, Standing{false, false, "NotObserved", "convoy has not told yet what became of generation 2"}},
-		{"of an older generation", []metav1.Condition{ready("True", "Delivered")}, 1, nil, Standing{false, false, "NotObserved", "convoy has not told yet what became of generation 2"}},
+		{"new", nil, 0, nil, Standing{false, false, "Changed", "convoy has not told yet what became of generation 2"}},
+		{"of an older generation", []metav1.Condition{ready("True", "Delivered")}, 1, nil, Standing{false, false, "Changed", "convoy has not told yet what became of generation 2"}},
 		{"delivered", []metav1.Condition{ready("True", "Delivered")}, 2, nil, Standing{true, true, "Delivered", "m"}},
 		{"under way", []metav1.Condition{ready("Unknown", "Progressing")}, 2, nil, Standing{false, false, "Progressing", "m"}},
 		{"retried", []metav1.Condition{ready("False", "ClusterNotReady")}, 2, nil, Standing{false, false, "ClusterNotReady", "m"}},

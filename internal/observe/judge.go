@@ -210,7 +210,7 @@ type confirmation struct {
 }
 
 // Confirm asks the target for the first objects that are gone. One that lost its mark leaves the watch as one that was deleted does, but is
-// there, and nothing is known of its health. What cannot be asked for is gone.
+// there, and nothing is known of its health, if it has one. What cannot be asked for is gone.
 func (w *Watches) Confirm(ctx context.Context, r *Report, before *Confirmed) {
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
@@ -226,12 +226,23 @@ func (w *Watches) Confirm(ctx context.Context, r *Report, before *Confirmed) {
 		}
 		if known[d.Ref] = c; c.unmarked {
 			d.Gone, d.Drift = false, Drift{Paths: []string{"metadata.labels[" + v1alpha1.LabelOwner + "]"}, Lost: 1}
-			if at := slices.IndexFunc(r.Pending, func(f Finding) bool { return f.Ref == d.Ref }); at >= 0 {
-				r.Pending[at].Message = "it lost convoy's mark, and its health is not known"
-			}
+			r.Pending = withoutMark(r.Pending, d.Ref)
 		}
 	}
 	before.answers = known
+}
+
+// withoutMark says of an object that lost its mark what is known: of what has no health, nothing is missing.
+func withoutMark(pending []Finding, ref delivery.ObjectRef) []Finding {
+	at := slices.IndexFunc(pending, func(f Finding) bool { return f.Ref == ref })
+	switch {
+	case at < 0:
+	case delivery.AlwaysHealthy(ref.GroupKind()):
+		return slices.Delete(pending, at, at+1)
+	default:
+		pending[at].Message = "it lost convoy's mark, and its health is not known"
+	}
+	return pending
 }
 
 // unmarked reports whether an object is on the target without a mark. It lists, since that is what convoy may do where it watches.

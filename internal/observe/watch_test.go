@@ -342,19 +342,24 @@ func TestOfAKindThatIsNewNothingIsSaidAtOnce(t *testing.T) {
 func TestAnObjectThatLostItsMarkIsNotGone(t *testing.T) {
 	w := newWorld(t)
 	without, other, gone := configMap(w, "without"), configMap(w, "other"), configMap(w, "gone")
-	d := w.watch(without, other, gone)
-	d.await("")
-	d.change(without, change{kind: merges, patch: `{"metadata":{"labels":{"convoy.kumodo.io/owner":null}}}`})
+	claim := fromYAML(w, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
+	d := w.watch(without, other, gone, claim)
+	d.await("pending PersistentVolumeClaim $NS/claim")
+	unmark := change{kind: merges, patch: `{"metadata":{"labels":{"convoy.kumodo.io/owner":null}}}`}
+	d.change(without, unmark)
+	d.change(claim, unmark)
 	d.change(other, change{kind: merges, patch: `{"metadata":{"labels":{"convoy.kumodo.io/owner":"somebody"}}}`})
 	w.check(w.client(gone).Delete(w.ctx, "gone", metav1.DeleteOptions{}))
 	const mark = "[metadata.labels[convoy.kumodo.io_owner]]"
 	d.await("drift ConfigMap $NS/without gone=true []; drift ConfigMap $NS/other gone=false " + mark +
-		"; drift ConfigMap $NS/gone gone=true []; pending ConfigMap $NS/without; pending ConfigMap $NS/gone")
+		"; drift ConfigMap $NS/gone gone=true []; drift PersistentVolumeClaim $NS/claim gone=true []" +
+		"; pending ConfigMap $NS/without; pending ConfigMap $NS/gone; pending PersistentVolumeClaim $NS/claim")
 	r := d.watches.Judge(w.ctx, d.wish, time.Now())
 	var known Confirmed
 	d.watches.Confirm(w.ctx, &r, &known)
 	want := strings.ReplaceAll("drift ConfigMap $NS_without gone=false "+mark+"; drift ConfigMap $NS_other gone=false "+mark+
-		"; drift ConfigMap $NS_gone gone=true []; pending ConfigMap $NS_without; pending ConfigMap $NS_gone", "$NS", w.ns)
+		"; drift ConfigMap $NS_gone gone=true []; drift PersistentVolumeClaim $NS_claim gone=false "+mark+
+		"; pending ConfigMap $NS_gone; pending PersistentVolumeClaim $NS_claim", "$NS", w.ns)
 	if got := says(r); got != want || r.Pending[0].Message == r.Pending[1].Message {
 		t.Errorf("the report says\n%q, want\n%q; %v", got, want, r.Pending)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -38,11 +39,17 @@ type hookLine struct {
 
 // Content is what a render holds.
 type Content struct {
+	// TargetNamespace is that of the Release when it was rendered, "" for none. What is applied of it later, goes there, whatever the
+	// Release says by then.
+	TargetNamespace string
 	// Objects in the order of an apply.
 	Objects []*unstructured.Unstructured
 	// Hooks of a chart, in the order in which those of one event run.
 	Hooks []Hook
 }
+
+// Namespace takes those namespaced objects that name none.
+func (c Content) Namespace() string { return cmp.Or(c.TargetNamespace, metav1.NamespaceDefault) }
 
 // All are the objects, and those of the hooks.
 func (c Content) All() []*unstructured.Unstructured {
@@ -109,7 +116,7 @@ func Decode(canonical []byte) (Content, error) {
 	if h.Hooks < 0 || h.Hooks > lines {
 		return Content{}, errors.New("the render has fewer lines than hooks")
 	}
-	c := Content{Objects: make([]*unstructured.Unstructured, 0, lines-h.Hooks)}
+	c := Content{TargetNamespace: h.TargetNamespace, Objects: make([]*unstructured.Unstructured, 0, lines-h.Hooks)}
 	for line := range bytes.Lines(rest) {
 		if len(c.Objects) < cap(c.Objects) {
 			var m map[string]any
