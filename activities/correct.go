@@ -147,10 +147,12 @@ func appliedAgain(n int, due []v1alpha1.DriftedObject, d *v1alpha1.DriftStatus) 
 	if n > len(names) {
 		text += " and others"
 	}
-	for _, c := range d.Corrected {
-		if delivery.CorrectedRef(c) == delivery.DriftedRef(due[0]) && c.Times > 1 {
-			text += fmt.Sprintf("; tried %d times in a row, as somebody undoes it", c.Times)
-		}
+	if d == nil { // the hub asks for something else by now
+		return text
+	}
+	at := slices.IndexFunc(d.Corrected, func(c v1alpha1.CorrectedObject) bool { return delivery.CorrectedRef(c) == delivery.DriftedRef(due[0]) })
+	if at >= 0 && d.Corrected[at].Times > 1 {
+		text += fmt.Sprintf("; tried %d times in a row, as somebody undoes it", d.Corrected[at].Times)
 	}
 	return text
 }

@@ -166,7 +166,7 @@ func (db *postgres) query(ctx context.Context, statements ...string) error {
 
 // run runs a program to its end, as the user whom the database runs as.
 func (db *postgres) run(ctx context.Context, folder, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(folder, name), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, name), args...) //nolint:gosec // programs of the environment
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	if db.as != nil && folder == db.bin {
 		cmd.Dir = db.data

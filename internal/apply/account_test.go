@@ -21,14 +21,14 @@ const (
 	allOfBindings   = `{apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: ["*"]}`
 )
 
-// role permits the service accounts of the namespace something once it is bound.
-func (w *world) role(name, rules string) *unstructured.Unstructured {
-	return w.fromYAML("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: " + name + ", namespace: $NS}, rules: [" + rules + "]}")
+// role permits the service account deployer of the namespace something once it is bound.
+func (w *world) role(rules string) *unstructured.Unstructured {
+	return w.fromYAML("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: deployer, namespace: $NS}, rules: [" + rules + "]}")
 }
 
-func (w *world) binding(name, role string) *unstructured.Unstructured {
-	return w.fromYAML("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: " + name + ", namespace: $NS}, " +
-		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: " + role + "}, " +
+func (w *world) binding() *unstructured.Unstructured {
+	return w.fromYAML("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: deployer, namespace: $NS}, " +
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}, " +
 		"subjects: [{kind: ServiceAccount, name: deployer, namespace: $NS}]}")
 }
 
@@ -58,8 +58,8 @@ func (w *world) may(o *unstructured.Unstructured) {
 
 func TestAServiceAccountAppliesWhatItMayAndNothingElse(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.role("deployer", allOfConfigMaps))
-	w.create(w.binding("deployer", "deployer"))
+	w.create(w.role(allOfConfigMaps))
+	w.create(w.binding())
 	d := w.asDeployer()
 	cfg, secret, account := w.configMap("cfg", nil), w.secret("pw"), object("v1", "ServiceAccount", w.ns, "x")
 	d.may(cfg)
@@ -74,8 +74,8 @@ func TestAServiceAccountAppliesWhatItMayAndNothingElse(t *testing.T) {
 
 func TestWhatAServiceAccountMayNotMakeIsNotRecorded(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.role("deployer", allOfConfigMaps))
-	w.create(w.binding("deployer", "deployer"))
+	w.create(w.role(allOfConfigMaps))
+	w.create(w.binding())
 	d := w.asDeployer()
 	cfg, secret := w.configMap("cfg", nil), w.secret("pw")
 	d.may(cfg)
@@ -96,8 +96,8 @@ func TestWhatAServiceAccountMayNotMakeIsNotRecorded(t *testing.T) {
 
 func TestWhatIsRefusedIsNotRecordedThoughTheApplyEndsEarly(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.role("deployer", allOfConfigMaps))
-	w.create(w.binding("deployer", "deployer"))
+	w.create(w.role(allOfConfigMaps))
+	w.create(w.binding())
 	d := w.asDeployer()
 	d.may(w.configMap("cfg", nil))
 	d.targetLog.intercept(breaking(http.MethodPatch, "/deployments/"))
@@ -161,8 +161,8 @@ func TestWhatMayBeOnTheTargetStaysRecordedThoughItIsRefused(t *testing.T) {
 
 func TestADeletionWhoseServiceAccountLostItsPermissionsIsAnErrorWithAWayOut(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.role("deployer", allOfConfigMaps))
-	binding := w.create(w.binding("deployer", "deployer"))
+	w.create(w.role(allOfConfigMaps))
+	binding := w.create(w.binding())
 	d, cfg := w.asDeployer(), w.configMap("cfg", nil)
 	d.may(cfg)
 	d.applied(cfg)
@@ -180,8 +180,8 @@ func TestADeletionWhoseServiceAccountLostItsPermissionsIsAnErrorWithAWayOut(t *t
 
 func TestTheRoleBindingThatADeletionLivesOnGoesLast(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.role("deployer", allOfConfigMaps+", "+allOfBindings))
-	binding, cfg := w.binding("deployer", "deployer"), w.configMap("zz", nil)
+	w.create(w.role(allOfConfigMaps + ", " + allOfBindings))
+	binding, cfg := w.binding(), w.configMap("zz", nil)
 	w.applied(binding, cfg) // the first time as somebody who may grant
 	d := w.asDeployer()
 	d.may(cfg)

@@ -125,7 +125,9 @@ func TestOnlyHooksAndTheirNamespaceAreNoDelivery(t *testing.T) {
 		made    string
 		want    bool
 	}{
-		{nil, "shop", false}, {[]v1alpha1.InventoryEntry{hook, home}, "shop", false}, {[]v1alpha1.InventoryEntry{hook, home}, "", true},
+		{nil, "shop", false},
+		{[]v1alpha1.InventoryEntry{hook, home}, "shop", false},
+		{[]v1alpha1.InventoryEntry{hook, home}, "", true},
 		{[]v1alpha1.InventoryEntry{hook, home, object}, "shop", true},
 	} {
 		rec := NewRecord(&v1alpha1.Release{}, &v1alpha1.Cluster{})

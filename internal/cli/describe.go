@@ -106,7 +106,9 @@ func describeRelease(r *v1alpha1.Release, out io.Writer, now time.Time) error {
 			"Objects", count(int(p.Objects)), "Since", ago(p.Since, now)))
 	}
 	warnings(out, s.Rollout)
-	err = errors.Join(err, conditions(out, s.Conditions, now), hooks(out, s.Hooks, now),
+	err = errors.Join(err, conditions(out, s.Conditions, now))
+	corrections(out, r)
+	err = errors.Join(err, hooks(out, s.Hooks, now),
 		leftovers(out, s.Leftovers, now), mutations(out, s.Mutations))
 	if h := historyOf(r); len(h.Rollouts) > 0 {
 		h.Pending = nil
@@ -168,6 +170,19 @@ func warnings(out io.Writer, last *v1alpha1.RolloutStatus) {
 	fmt.Fprintf(out, "\nWarnings of the target in rollout %d\n", last.Number)
 	for _, w := range last.Warnings {
 		fmt.Fprintln(out, "- "+oneLine(w))
+	}
+}
+
+// corrections writes what becomes of what has drifted.
+func corrections(out io.Writer, r *v1alpha1.Release) {
+	if d := r.Status.Drift; d == nil || d.Count == 0 {
+		return
+	}
+	for i, line := range correctionsOf(r) {
+		if i == 0 {
+			fmt.Fprintln(out, "\nCorrections")
+		}
+		fmt.Fprintln(out, "- "+oneLine(line))
 	}
 }
 

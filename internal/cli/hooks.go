@@ -69,7 +69,7 @@ func runningHooks(r *v1alpha1.Release, reachable bool) (out []runningHook) {
 		h := runningHook{Name: run.Name, Phase: run.Phase, Since: run.StartTime, Object: objectOf(run), Message: run.Message}
 		if spec := delivery.HookOf(r.Spec.Hooks, run.Name, run.Phase); spec != nil {
 			h.Until = &metav1.Time{Time: run.StartTime.Add(spec.Timeout.Duration)}
-			h.wayOut = wayOutOfHook(r.Name, spec)
+			h.wayOut = wayOutOfHook(r, spec)
 			if number == 0 && !reachable && (spec.Job != nil || spec.Check != nil) { // its time does not count
 				h.Until, h.wayOut = nil, wayOutOfReach(r)
 			}
@@ -80,9 +80,9 @@ func runningHooks(r *v1alpha1.Release, reachable bool) (out []runningHook) {
 }
 
 // wayOutOfHook is what somebody may do about a hook that runs.
-func wayOutOfHook(release string, h *v1alpha1.Hook) string {
+func wayOutOfHook(r *v1alpha1.Release, h *v1alpha1.Hook) string {
 	if h.Approval != nil {
-		return "do what the hook asks for, then convoy approve release " + release + " --hook " + h.Name
+		return "do what the hook asks for, then convoy approve release " + r.Name + " -n " + r.Namespace + " --hook " + h.Name
 	}
 	return map[string]string{
 		"Job":      "wait until its object ends, and see on the target what that lacks",

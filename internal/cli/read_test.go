@@ -192,7 +192,7 @@ func TestWhySaysWhichHookItWaitsFor(t *testing.T) {
 		not    string
 	}{
 		"an approval": {func(r *v1alpha1.Release) { waits(r); r.Spec.Hooks = []v1alpha1.Hook{approval} }, []string{
-			"Way out:       do what the hook asks for, then convoy approve release app --hook sign\n",
+			"Way out:       do what the hook asks for, then convoy approve release app -n web --hook sign\n",
 			"Hook:          sign (PostApply), running since 2m; its time is over in 3m, at 2026-05-01T12:13:07Z\n", "Hook message:  look at east\n",
 		}, "old"},
 		"one that sends": {func(r *v1alpha1.Release) {
@@ -217,7 +217,7 @@ func TestWhySaysWhichHookItWaitsFor(t *testing.T) {
 			r.Status.Hooks[2].Object = &v1alpha1.HookObject{Kind: "Pod", Name: "x"}
 		}, []string{"Verdict:      Deleting: of the deletion\n", "Since:        2m\n", "Hook:         old (PostApply), running since 2m\n", "Hook object:  Pod x\n"}, "sign"},
 		"one that holds a deletion": {func(r *v1alpha1.Release) { waits(r); deleted(r, v1alpha1.ReasonHookFailed) }, []string{
-			`mend what the hook needs, then kubectl annotate --overwrite release.core.convoy.kumodo.io app convoy.kumodo.io/requestedAt="$(date)"; or change spec.hooks`,
+			`mend what the hook needs, then kubectl annotate --overwrite release.core.convoy.kumodo.io -n web app convoy.kumodo.io/requestedAt="$(date)"; or change spec.hooks`,
 		}, "Hook:"},
 	} {
 		r, a := newRelease("web"), answer{Kind: "Release", Namespace: "web", Name: "app"}
@@ -328,6 +328,10 @@ func TestWhySaysWhatDriftedAndWhenItIsCorrectedAgain(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "calm") {
 		t.Errorf("it says\n%s", out.String())
+	}
+	out.Reset()
+	if err := describeRelease(r, &out, noon); err != nil || !strings.Contains(out.String(), "\nCorrections\n- ConfigMap shop/settings: tried 4 times in a row") {
+		t.Errorf("described, %v, it is\n%s", err, out.String())
 	}
 	r.Spec.SyncPolicy.Drift = v1alpha1.DriftReport
 	a = answer{}

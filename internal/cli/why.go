@@ -140,7 +140,7 @@ func (a *answer) ofRelease(r *v1alpha1.Release, c *v1alpha1.Cluster) {
 	}
 	a.WayOut = wayOut(a.Reason)
 	if d := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDeleting); d != nil && !r.DeletionTimestamp.IsZero() {
-		a.Since, a.WayOut = &d.LastTransitionTime, wayOutOfDeletion(r.Name, d.Reason)
+		a.Since, a.WayOut = &d.LastTransitionTime, wayOutOfDeletion(r, d.Reason)
 	}
 	a.ofDrift(r)
 	a.Hooks = runningHooks(r, open)
@@ -155,17 +155,21 @@ func (a *answer) ofDrift(r *v1alpha1.Release) {
 	if drifted == nil || drifted.Status != metav1.ConditionTrue || r.Status.Drift == nil {
 		return
 	}
-	a.Drift = drifted.Message
+	a.Drift, a.Corrections = drifted.Message, correctionsOf(r)
+}
+
+// correctionsOf are what becomes of the objects that have drifted, as far as something was tried before or nothing will be.
+func correctionsOf(r *v1alpha1.Release) (lines []string) {
 	if r.Spec.SyncPolicy.Drift == v1alpha1.DriftReport {
-		a.Corrections = []string{"none, as syncPolicy.drift: Report asks; Correct, or the next rollout, puts it right"}
-		return
+		return []string{"none, as syncPolicy.drift: Report asks; Correct, or the next rollout, puts it right"}
 	}
 	for _, c := range r.Status.Drift.Corrected {
 		ref := delivery.CorrectedRef(c)
 		if slices.ContainsFunc(r.Status.Drift.Objects, func(o v1alpha1.DriftedObject) bool { return delivery.DriftedRef(o) == ref }) {
-			a.Corrections = append(a.Corrections, fmt.Sprintf("%s: tried %d times in a row, and the next time at %s at the earliest", ref, c.Times, c.NotBefore.UTC().Format(time.RFC3339)))
+			lines = append(lines, fmt.Sprintf("%s: tried %d times in a row, and the next time at %s at the earliest", ref, c.Times, c.NotBefore.UTC().Format(time.RFC3339)))
 		}
 	}
+	return lines
 }
 
 // ask adds what Temporal knows.
@@ -231,22 +235,24 @@ func (s *step) facts(now time.Time) []string {
 // wayOut is what somebody may do about what a reason says, empty when nothing is to be done.
 func wayOut(reason string) string {
 	return map[string]string{
-		v1alpha1.ReasonSuspended:              "convoy resume, which removes spec.suspend",
-		v1alpha1.ReasonAwaitingApproval:       "look at convoy diff, then convoy approve",
-		v1alpha1.ReasonOutsideWindow:          "wait for the window, or change spec.syncPolicy.windows",
-		v1alpha1.ReasonSourceFailed:           "it is retried; mend the source or the access to it",
-		v1alpha1.ReasonSourceNotFound:         "it is retried; mend spec.source, or make what it names",
-		v1alpha1.ReasonSourceInvalid:          "change the source or spec.source",
-		v1alpha1.ReasonClusterNotReady:        "it is retried; mend the Cluster, and see convoy why for it",
-		v1alpha1.ReasonRenderFailed:           "change the source or the spec",
-		v1alpha1.ReasonEmptyRender:            "put objects into the source, or set spec.syncPolicy.allowEmpty",
-		v1alpha1.ReasonPinnedRenderMissing:    "convoy rollback to a render that convoy history shows as kept, or with --undo",
-		v1alpha1.ReasonSyncPolicyInvalid:      "change spec.syncPolicy",
-		v1alpha1.ReasonApplyFailed:            "change the objects that the message names, or roll back",
-		v1alpha1.ReasonConflict:               "remove the object on one of the two sides; where another tool has it, " + v1alpha1.AnnotationAdopt + ": \"true\" takes it over",
+		v1alpha1.ReasonSuspended:           "convoy resume, which removes spec.suspend",
+		v1alpha1.ReasonAwaitingApproval:    "look at convoy diff, then convoy approve",
+		v1alpha1.ReasonOutsideWindow:       "wait for the window, or change spec.syncPolicy.windows",
+		v1alpha1.ReasonSourceFailed:        "it is retried; mend the source or the access to it",
+		v1alpha1.ReasonSourceNotFound:      "it is retried; mend spec.source, or make what it names",
+		v1alpha1.ReasonSourceInvalid:       "change the source or spec.source",
+		v1alpha1.ReasonClusterNotReady:     "it is retried; mend the Cluster, and see convoy why for it",
+		v1alpha1.ReasonRenderFailed:        "change the source or the spec",
+		v1alpha1.ReasonEmptyRender:         "put objects into the source, or set spec.syncPolicy.allowEmpty",
+		v1alpha1.ReasonPinnedRenderMissing: "convoy rollback to a render that convoy history shows as kept, or with --undo",
+		v1alpha1.ReasonSyncPolicyInvalid:   "change spec.syncPolicy",
+		v1alpha1.ReasonApplyFailed:         "do what the message says: change the objects in the source, give the account its rights, or permit to make them anew; or roll back",
+		v1alpha1.ReasonConflict: "remove the object, or the fields, on one of the two sides; syncPolicy.conflicts: Force takes fields over, and " + v1alpha1.AnnotationAdopt +
+			": \"true\" an object of another tool",
 		v1alpha1.ReasonHookFailed:             "see convoy describe, mend what the hook needs, then convoy reconcile; or change spec.hooks",
 		v1alpha1.ReasonServiceAccountRequired: "name an account in spec.serviceAccountName",
 		v1alpha1.ReasonApplyRetrying:          "it is retried; the message says what the target cannot take",
+		v1alpha1.ReasonPruning:                "it is retried; the message says what keeps the objects, or what convoy may not do",
 		v1alpha1.ReasonPruneFailed:            "it is retried; the message says what keeps the objects",
 		v1alpha1.ReasonHealthTimeout:          "change the source, raise spec.syncPolicy.timeout, or roll back; convoy reconcile tries again",
 		v1alpha1.ReasonDegraded:               "see on the cluster what keeps the objects that the message names; or change the source, or roll back",
@@ -261,9 +267,9 @@ func wayOut(reason string) string {
 }
 
 // wayOutOfDeletion is wayOut for what holds the deletion of a Release, which the other commands do not change any more.
-func wayOutOfDeletion(release, reason string) string {
+func wayOutOfDeletion(r *v1alpha1.Release, reason string) string {
 	if reason == v1alpha1.ReasonHookFailed {
-		return "mend what the hook needs, then kubectl annotate --overwrite release.core.convoy.kumodo.io " + release + " " + v1alpha1.AnnotationRequestedAt +
+		return "mend what the hook needs, then kubectl annotate --overwrite release.core.convoy.kumodo.io -n " + r.Namespace + " " + r.Name + " " + v1alpha1.AnnotationRequestedAt +
 			"=\"$(date)\"; or change spec.hooks"
 	}
 	return wayOut(reason)

@@ -60,8 +60,12 @@ func TestMoreHasDriftedWhenAnObjectIsNamedThatWasNot(t *testing.T) {
 		before, now *v1alpha1.DriftStatus
 		more        bool
 	}{
-		{nil, nil, false}, {nil, status("a"), true}, {status("a"), nil, false}, {status("a"), status("a"), false},
-		{status("a"), status("b", "a"), true}, {status("a", "b"), status("b"), false},
+		{nil, nil, false},
+		{nil, status("a"), true},
+		{status("a"), nil, false},
+		{status("a"), status("a"), false},
+		{status("a"), status("b", "a"), true},
+		{status("a", "b"), status("b"), false},
 	} {
 		if got := delivery.MoreDrifted(tc.before, tc.now); got != tc.more {
 			t.Errorf("after %v, %v: %v", tc.before, tc.now, got)
