@@ -185,7 +185,7 @@ func TestTheCommandsShowHooksAndTheAttemptsOfARollout(t *testing.T) {
 	s.targetNamespace(s.on(alpha))
 	first := s.awaitHook("app", "sign", v1alpha1.HookRunning)
 	s.wantCLI(0, words("why release app"), "Progressing: rollout 1 waits for hook sign (PostApply): it waits for an Approval of ",
-		"convoy approve release app --hook sign", "sign (PostApply), running since ", "look at prod", "RunHook, running")
+		"convoy approve release app -n "+s.ns+" --hook sign", "sign (PostApply), running since ", "look at prod", "RunHook, running")
 	s.wantCLI(1, words("approve app --hook sing"), `spec.hooks has no hook "sing"; those that wait for an Approval are sign (PostApply)`)
 	s.wantCLI(1, words("approve app --hook tell"), "hook tell (PreApply) is no approval but does something itself: HTTP")
 	s.wantCLI(0, words("suspend app"))
@@ -220,13 +220,14 @@ func TestTheCommandsShowHooksAndTheAttemptsOfARollout(t *testing.T) {
 	s.awaitHook("app", "leave", v1alpha1.HookFailed)
 	s.eventually("why tells what holds the deletion", func(context.Context) error {
 		out, _, _ := s.cli(words("why release app")...)
-		for _, part := range []string{"Deleting: hook leave (PreDelete) failed: ", "kubectl annotate --overwrite release.core.convoy.kumodo.io app convoy.kumodo.io/requestedAt="} {
+		for _, part := range []string{"Deleting: hook leave (PreDelete) failed: ", "kubectl annotate --overwrite release.core.convoy.kumodo.io -n " + s.ns + " app convoy.kumodo.io/requestedAt="} {
 			if !strings.Contains(out, part) {
 				return fmt.Errorf("it prints %s, without %q", out, part)
 			}
 		}
 		return nil
 	})
+	s.awaitEvent("app", v1alpha1.ReasonHookFailed)
 	l.answering(nil)
 	_, err = s.kubectl("annotate", "--overwrite", "release.core.convoy.kumodo.io", "app", "convoy.kumodo.io/requestedAt=now")
 	s.must(err)

@@ -206,6 +206,11 @@ func TestAMoveFromADeadClusterGivesUpAfterTheTimeoutWhenItsPolicySaysSo(t *testi
 	if got := s.text(alpha, "greeting"); got != "hello" {
 		t.Errorf("on the former Cluster the text is %q", got)
 	}
+	for _, e := range s.events() {
+		if strings.Contains(e, " Moved: ") {
+			t.Errorf("though it was given up, an Event says that nothing is left: %s", e)
+		}
+	}
 }
 
 func TestAReleaseThatMovesThereAndBackLosesNothing(t *testing.T) {
