@@ -49,7 +49,10 @@ func (a *Activities) removeAll(ctx context.Context, r *v1alpha1.Release, beat *h
 		}
 		return nil, a.clearAll(ctx, l, records, beat)
 	}
-	applied := slices.ContainsFunc(records, func(rec *apply.Record) bool { return rec.Delivered(namespaceMade(r)) })
+	applied, err := a.everApplied(ctx, r, records)
+	if err != nil {
+		return nil, err
+	}
 	if due, err = a.preDelete(ctx, r, applied); err != nil || len(due) > 0 {
 		return due, err
 	}
@@ -61,6 +64,24 @@ func (a *Activities) removeAll(ctx context.Context, r *v1alpha1.Release, beat *h
 		err = a.beginPostDelete(ctx, r, due[0])
 	}
 	return due, err
+}
+
+// everApplied reports whether anything was ever applied, beside objects of hooks: else there is nothing to prepare for, and nothing to do
+// afterwards. The status remembers it, as a removal may take several attempts.
+func (a *Activities) everApplied(ctx context.Context, r *v1alpha1.Release, records []*apply.Record) (bool, error) {
+	if len(records) == 0 || r.Status.Inventory != nil && r.Status.Inventory.State == v1alpha1.InventoryRecorded {
+		return len(records) > 0, nil
+	}
+	all := 0
+	delivered := false
+	for _, rec := range records {
+		all += rec.Len()
+		delivered = delivered || rec.Delivered(namespaceMade(r))
+	}
+	if !delivered {
+		return false, nil
+	}
+	return true, a.Status.Release(ctx, r, func(r *v1alpha1.Release) { status.Recorded(r, all) })
 }
 
 // recorded is what a Release has on each Cluster. What was lost is found again.

@@ -236,6 +236,37 @@ func TestADeletionIsHeldByAHookThatFailedUntilItIsMended(t *testing.T) {
 	}
 }
 
+func TestHooksOfADeletionRunOnlyWhereSomethingWasAppliedHoweverLongItsRemovalTakes(t *testing.T) {
+	s := newScene(t)
+	l := s.listen()
+	on := s.on(alpha)
+	s.readyCluster("prod", alpha)
+	s.greeting("greeting", "hello")
+	leaving := []v1alpha1.Hook{l.hook("leaving", v1alpha1.HookPreDelete), l.hook("left", v1alpha1.HookPostDelete)}
+
+	waits := jobHook("wait", v1alpha1.HookPreApply, "suspend: true", "")
+	r := s.release("none", "prod", "greeting", hooked(append(leaving, waits)...))
+	s.awaitJob(on, "wait")
+	s.remove(r)
+	s.awaitGone(s.hub, r)
+	if got := l.told(); len(got) > 0 {
+		t.Errorf("nothing was applied, and it told %q", got)
+	}
+
+	r = s.release("app", "prod", "greeting", hooked(leaving...))
+	s.awaitDelivered("app")
+	other := &corev1.ConfigMap{ObjectMeta: s.meta("of-others")} // which keeps the namespace
+	s.must(on.Create(s.ctx, other))
+	s.remove(r)
+	s.awaitGone(on, s.greetingOn())
+	s.awaitRelease("app", v1alpha1.ConditionDeleting, metav1.ConditionTrue, v1alpha1.ReasonPruning)
+	s.must(on.Delete(s.ctx, other))
+	s.awaitGone(s.hub, r)
+	if got := l.told(); !slices.Equal(got, []string{"leaving PreDelete", "left PostDelete"}) {
+		t.Errorf("told: %q", got)
+	}
+}
+
 func TestALabelDoesNotInterruptAHookOfADeletion(t *testing.T) {
 	s := newScene(t)
 	l := s.listen()

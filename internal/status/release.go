@@ -226,6 +226,9 @@ func ReleaseDeleting(r *v1alpha1.Release, reason, message string) {
 // Warned records what the target warned of when the objects of the rollout were applied.
 func Warned(r *v1alpha1.Release, warnings []string) { r.Status.Rollout.Warnings = warnings }
 
+// Recorded records that the inventory holds something.
+func Recorded(r *v1alpha1.Release, recorded int) { setInventory(r, recorded) }
+
 func setInventory(r *v1alpha1.Release, recorded int) {
 	state := v1alpha1.InventoryRecorded
 	if recorded == 0 {
