@@ -14,7 +14,6 @@ import (
 
 	"kumodo.io/convoy/api/v1alpha1"
 	"kumodo.io/convoy/internal/apply"
-	"kumodo.io/convoy/internal/connect"
 	"kumodo.io/convoy/internal/delivery"
 	"kumodo.io/convoy/internal/failure"
 	"kumodo.io/convoy/internal/render"
@@ -78,11 +77,10 @@ func (a *Activities) correction(ctx context.Context, key delivery.Key, r *v1alph
 
 // uncorrected is the failure that is tried again after an error of the target. Others stay what they are.
 func (a *Activities) uncorrected(ctx context.Context, s *step, err error) error {
-	if _, known := failure.As(err); known || errors.Is(err, apply.ErrHub) {
+	if _, known := failure.As(err); known || ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
 		return err
 	}
-	a.suspect(ctx, s.cluster, err)
-	return paced(ctx, s.release, failure.Transient(v1alpha1.ReasonApplyRetrying, err, "Cluster %q: %s", s.cluster.Name, connect.Classify(err).Message))
+	return paced(ctx, s.release, a.troubled(ctx, s, v1alpha1.ReasonApplyRetrying, err))
 }
 
 func (a *Activities) correct(ctx context.Context, s *step, due []v1alpha1.DriftedObject, all bool, beat *heartbeat) (CorrectResult, error) {

@@ -197,11 +197,8 @@ func (a *Activities) tell(ctx context.Context, s *step, change func(*v1alpha1.Re
 	return superseded, err
 }
 
-// retrying writes why a step cannot go on for now, and returns the failure that is retried.
-func (a *Activities) retrying(ctx context.Context, s *step, reason string, err error) error {
-	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
-		return err
-	}
+// troubled is the failure that is tried again after an error of the target, of which the Cluster's probe hears.
+func (a *Activities) troubled(ctx context.Context, s *step, reason string, err error) *failure.Error {
 	f, ok := failure.As(err)
 	if !ok {
 		f = connect.Classify(err)
@@ -209,6 +206,15 @@ func (a *Activities) retrying(ctx context.Context, s *step, reason string, err e
 	a.suspect(ctx, s.cluster, err)
 	again := failure.Transient(reason, err, "Cluster %q: %s", s.cluster.Name, f.Message)
 	again.RetryAfter = f.RetryAfter
+	return again
+}
+
+// retrying writes why a step cannot go on for now, and returns the failure that is retried.
+func (a *Activities) retrying(ctx context.Context, s *step, reason string, err error) error {
+	if ctx.Err() != nil || errors.Is(err, apply.ErrHub) {
+		return err
+	}
+	again := a.troubled(ctx, s, reason, err)
 	recorded := 0
 	if s.record != nil {
 		recorded = s.record.Len()
